@@ -181,6 +181,7 @@ impl CacheShared {
         };
         let bytes = ObjBytes::new(survivor.head, survivor.rest, &record);
         let oc = Objcore::adopted(flags, store, bytes, self.main);
+        oc.note_use(now);
         if let Some(cause) = self.overtaken_meanwhile(&oc, &keys, began, record.ban_seq) {
             self.tombstones.note(&oc.digest(), cause, now);
             self.tags.detach(&oc);

@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 use base::Mono;
 use base::critical::Lock;
 use storage::{BodyBlocks, Buf, OwnFacts, Record, StoredBody};
+use tables::Compat;
 use tables::proxy_error::ProxyError;
 
 use crate::attrs::Attrs;
@@ -238,11 +239,11 @@ impl Boc {
         self.inner.lock().room = room;
     }
 
-    pub fn purge_softly(&self, new: SoftPurge) {
+    pub fn purge_softly(&self, new: SoftPurge, compat: Compat) {
         let mut inner = self.inner.lock();
         let merged = match inner.soft_purge {
             None => new,
-            Some(old) => SoftPurge { purge: old.purge.then(&new.purge), ..old },
+            Some(old) => SoftPurge { purge: old.purge.then(&new.purge, compat), ..old },
         };
         inner.soft_purge = Some(merged);
     }

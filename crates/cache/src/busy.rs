@@ -456,13 +456,14 @@ impl Busy {
             let is_found = oc.times().ttl > 0.0 && oc.times().grace_until(None, None).0 >= shared.now().0;
             let mut when = oc.times().dead_at();
             if let Some(soft) = self.boc.take_soft_purge() {
-                oc.set_times(soft.purge.shorten(oc.times(), soft.at));
+                oc.set_times(soft.purge.shorten(oc.times(), soft.at, shared.params.load().compat));
                 when = oc.times().dead_at();
                 if is_found {
                     oc.overtake_softly(soft.seq);
                     when = Mono(when.0.max(shared.overtaken_until().0));
                 }
             }
+            oc.note_use(shared.now());
             let by_key = shared.tags.attach(oc, &std::mem::take(&mut self.tags), self.tags_began.take(), &shared.bans);
             by_key.apply(oc);
             if let Some((seq, _)) = by_key.soft {

@@ -9,6 +9,7 @@ use base::critical::{Guard, Lock};
 use base::{Clock, Mono};
 use storage::{Buf, HomeId, NoSpace, ObjectTimes, Store, StoreId, Stores};
 use sync::{Called, Turn};
+use tables::Compat;
 use tables::counters::Main;
 
 use crate::admit::Admissions;
@@ -51,6 +52,8 @@ pub struct CacheConfig {
 /// The parameters that concern the cache, named as in `param.show`; times in seconds.
 #[derive(Clone, Debug)]
 pub struct CacheParams {
+    /// Variants that a lookup tests against bans although they may not match the request.
+    pub ban_any_variant: usize,
     /// Bans further down the list kill unread (0: none do).
     pub ban_cutoff: usize,
     /// Mark older bans that say the same as done.
@@ -63,6 +66,8 @@ pub struct CacheParams {
     pub ban_lurker_batch: usize,
     /// Pause between stretches; 0 switches the lurker off.
     pub ban_lurker_sleep: f64,
+    /// Release whose purges and counters of purges the cache has.
+    pub compat: Compat,
     /// Bytes that forms of objects may take (0: none are kept).
     pub form_space: u64,
     /// Objects evicted for one object at most.
@@ -84,12 +89,14 @@ pub struct CacheParams {
 impl Default for CacheParams {
     fn default() -> Self {
         Self {
+            ban_any_variant: 0,
             ban_cutoff: 0,
             ban_dups: true,
             ban_lookup_limit: 0,
             ban_lurker_age: 60.0,
             ban_lurker_batch: 8,
             ban_lurker_sleep: 0.010,
+            compat: Compat::default(),
             form_space: 64 << 20,
             nuke_limit: 50,
             rush_exponent: 3,
@@ -102,9 +109,10 @@ impl Default for CacheParams {
     }
 }
 
-/// Parameters that every fetch reads.
+/// Parameters that every lookup or fetch reads.
 #[derive(Default)]
 pub(crate) struct HotParams {
+    ban_any_variant: AtomicUsize,
     nuke_limit: AtomicU32,
     vary_limit: AtomicUsize,
     vary_notice: AtomicUsize,
@@ -114,10 +122,15 @@ pub(crate) struct HotParams {
 
 impl HotParams {
     fn set(&self, params: &CacheParams) {
+        self.ban_any_variant.store(params.ban_any_variant, Relaxed);
         self.nuke_limit.store(params.nuke_limit, Relaxed);
         self.vary_limit.store(params.vary_limit, Relaxed);
         self.vary_notice.store(params.vary_notice, Relaxed);
         self.transit_buffer.store(params.transit_buffer.unwrap_or(u64::MAX), Relaxed);
+    }
+
+    pub fn ban_any_variant(&self) -> usize {
+        self.ban_any_variant.load(Relaxed)
     }
 
     pub fn nuke_limit(&self) -> u32 {

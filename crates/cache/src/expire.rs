@@ -6,8 +6,9 @@ use std::task::Waker;
 
 use base::Mono;
 use base::critical::Lock;
+use tables::Compat;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, CacheShared};
 use crate::events::CacheEvent;
 use crate::tombstones::TombstoneCause;
 
@@ -61,11 +62,21 @@ impl Cache {
             }
         }
         for oc in &dead {
-            shared.main.n_expired.inc();
+            let is_purged = oc.is_overtaken();
+            shared.count_expired(is_purged);
             let ttl_left = oc.times().fresh_until(None).since(now);
-            tell(CacheEvent::Expired { xid: oc.xid(), ttl_left, hits: oc.hits(), is_purged: false });
+            tell(CacheEvent::Expired { xid: oc.xid(), ttl_left, hits: oc.hits(), is_purged });
         }
         dead.len()
+    }
+}
+
+impl CacheShared {
+    /// Counts an object whose time is over. Those that a purge has removed count as expired before 7.5 only.
+    pub fn count_expired(&self, is_purged: bool) {
+        if !is_purged || self.params.load().compat == Compat::V7_1 {
+            self.main.n_expired.inc();
+        }
     }
 }
 

@@ -205,6 +205,7 @@ impl CacheShared {
         let home = store.home().expect("it came from there");
         let digest = Digest(record.digest);
         let oc = Objcore::adopted(flags, store.id(), bytes, self.main);
+        oc.note_use(now);
         let kept_times = oc.times();
         let is_adopted = {
             let mut shard = self.shard(&digest).lock();

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use base::Vxid;
+use base::{Mono, Vxid};
 use sync::Called;
 
 use crate::attrs::Reuse;
@@ -15,10 +15,10 @@ use crate::cache::{Cache, ShardGuard};
 use crate::digest::Digest;
 use crate::events::CacheEvent;
 use crate::homes::{HomeRead, Right};
-use crate::objcore::Objcore;
+use crate::objcore::{Objcore, ObjcoreStage};
 use crate::objref::ObjRef;
 use crate::pending::{OtherTasks, Pending, Wait};
-use crate::scan::{Query, Scan};
+use crate::scan::{BATCH, Query, Scan};
 use crate::search::{Lookup, SearchReport};
 use crate::tombstones::TombstoneCause;
 use crate::trace::LookupTrace;
@@ -128,14 +128,16 @@ impl Cache {
         if query.options.always_miss {
             return Lookup::Ready(Found::Miss(self.claim_with(query.digest, &mut report.events)));
         }
-        let mut has_adopted = false;
+        let (mut has_adopted, mut banned) = (false, 0);
         loop {
             let mut shard = shared.shard(query.digest).lock();
             base::failpoint::index_error("objhead");
-            let mut scan = self.scan(&shard, query, right);
-            if let Some(oc) = scan.unchecked {
+            let mut scan = self.scan(&shard, query, right, banned);
+            if !scan.unchecked.is_empty() {
                 drop(shard);
-                if !self.test_bans(&oc, query, report) {
+                let are_tested = scan.unchecked.iter().all(|oc| self.test_bans(oc, query, report));
+                banned += scan.unchecked.iter().filter(|oc| oc.state() == ObjcoreStage::Dying).count();
+                if !are_tested || scan.unchecked.len() == BATCH {
                     return Lookup::Pending(Pending(Wait::Turn(OtherTasks::default())));
                 }
                 continue;
@@ -255,7 +257,7 @@ impl Cache {
                     trace.marker = query.marker_attrs(&oc);
                     Lookup::Ready(Found::HitForPass { xid: oc.xid(), ttl_left: query.ttl_left(&oc) })
                 }
-                Reuse::Hit | Reuse::HitOrRevalidate => Lookup::Ready(Found::Hit(hit_on(oc))),
+                Reuse::Hit | Reuse::HitOrRevalidate => Lookup::Ready(Found::Hit(hit_on(oc, query.now))),
             };
         }
         if let Some(oc) = scan.stale.as_ref().filter(|oc| oc.flags().is_uncacheable()) {
@@ -272,10 +274,10 @@ impl Cache {
             return Lookup::Ready(query.hit_for_miss(&oc, busy, stale, trace));
         }
         let found = match (scan.stale, scan.is_busy) {
-            (Some(oc), true) if in_grace(&oc) => Found::Grace { stale: hit_on(oc), busy: None },
+            (Some(oc), true) if in_grace(&oc) => Found::Grace { stale: hit_on(oc, query.now), busy: None },
             (Some(oc), false) if in_grace(&oc) => {
                 let busy = Some(self.right_to_fetch(shard, query, scan.other, right));
-                Found::Grace { stale: hit_on(oc), busy }
+                Found::Grace { stale: hit_on(oc, query.now), busy }
             }
             (Some(oc), false) => {
                 let busy = self.right_to_fetch(shard, query, scan.other, right);
@@ -339,8 +341,9 @@ impl Cache {
 }
 
 /// A handle on an object that is delivered. The caller holds the shard's lock.
-fn hit_on(oc: Arc<Objcore>) -> ObjRef {
+fn hit_on(oc: Arc<Objcore>, now: Mono) -> ObjRef {
     oc.count_hit();
     oc.touch();
+    oc.note_use(now);
     ObjRef::new(oc)
 }

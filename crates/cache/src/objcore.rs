@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
-use base::Vxid;
+use base::{Mono, Vxid};
 use storage::{
     Buf, Facts, HeadLengths, HomeId, HomeRest, ObjectTimes, OwnFacts, Record, RecordId, Rest, StoreError, StoreId,
     piece_at,
@@ -38,8 +38,12 @@ pub(crate) enum ObjcoreStage {
 const NO_STORE: StoreId = StoreId::MAX;
 /// Not in the expiry heap, not in an eviction list.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
-/// A flag in [`Objcore::overtaken`].
+/// Flags in [`Objcore::overtaken`], above the number.
+const OVERTAKEN: u64 = 1 << 62;
 const SOFTLY: u64 = 1 << 63;
+const FLAGS: u64 = OVERTAKEN | SOFTLY;
+/// Parts of a second in which uses are noted.
+const USES_PER_SECOND: f64 = 16.0;
 /// Not attached to the ban list.
 pub(crate) const NO_BAN: u64 = u64::MAX;
 /// Highest value of the access count that eviction looks at.
@@ -56,8 +60,9 @@ pub(crate) struct Objcore {
     pub heap_slot: AtomicU32,
     /// Number up to which all bans have been tested; [`NO_BAN`] when it isn't on the ban list.
     pub ban_seq: NotedNumber,
-    /// Number of the first invalidation that overtook it; requests older than that may still have the object. 0 = none.
-    /// With [`SOFTLY`], the invalidation only shortened its times.
+    /// With [`OVERTAKEN`]: number of the first invalidation that overtook it; requests older than that may still have the
+    /// object. With [`SOFTLY`], too, the invalidation only shortened its times. Without: the time of the last use, in
+    /// parts of a second of the monotonic clock; 0 if unknown.
     overtaken: AtomicU64,
     /// Until there are bytes; of a pass, or a fetch that failed, as long as the objcore. Then its forms.
     boc: ArcCell<Boc, Forms>,
@@ -231,32 +236,49 @@ impl Objcore {
     /// Notes the number of an invalidation; the lowest counts. Returns `true` for the first one.
     pub fn overtake(&self, seq: u64) -> bool {
         let lower = |old: u64| {
-            let new = if old == 0 { seq } else { seq.min(old & !SOFTLY) };
+            let number = if old & OVERTAKEN == 0 { seq } else { seq.min(old & !FLAGS) };
+            let new = number | OVERTAKEN;
             (new != old).then_some(new)
         };
-        self.overtaken.try_update(Relaxed, Relaxed, lower).is_ok_and(|old| old == 0 || old & SOFTLY != 0)
+        self.overtaken.try_update(Relaxed, Relaxed, lower).is_ok_and(|old| old & FLAGS != OVERTAKEN)
     }
 
     /// Notes the number of a soft purge, unless something else was first.
     pub fn overtake_softly(&self, seq: u64) {
-        let _ = self.overtaken.compare_exchange(0, seq | SOFTLY, Relaxed, Relaxed);
+        let first = |old: u64| (old & OVERTAKEN == 0).then_some(seq | FLAGS);
+        let _ = self.overtaken.try_update(Relaxed, Relaxed, first);
+    }
+
+    /// Notes that it was stored or delivered at that moment, unless an invalidation has overtaken it. Writes nothing if that
+    /// was known.
+    pub fn note_use(&self, now: Mono) {
+        let (old, new) = (self.overtaken.load(Relaxed), u64::from((now.0 * USES_PER_SECOND) as u32));
+        if old & OVERTAKEN == 0 && old < new {
+            let _ = self.overtaken.compare_exchange(old, new, Relaxed, Relaxed);
+        }
+    }
+
+    /// The moment of the last use, to a part of a second, if it is known.
+    pub fn last_use(&self) -> Option<Mono> {
+        let noted = self.overtaken.load(Relaxed);
+        (noted != 0 && noted & OVERTAKEN == 0).then(|| Mono(noted as f64 / USES_PER_SECOND))
     }
 
     /// The object's invalidation during its fetch, for a request that came when `arrival_sequence` was the newest one.
     pub fn overtaken_for(&self, arrival_sequence: u64) -> FetchInvalidation {
-        match self.overtaken.load(Relaxed) {
-            0 => FetchInvalidation::Not,
-            softly if softly & SOFTLY != 0 && arrival_sequence < softly & !SOFTLY => FetchInvalidation::Later,
-            softly if softly & SOFTLY != 0 => FetchInvalidation::Not,
-            seq if arrival_sequence < seq => FetchInvalidation::Not,
-            _ => FetchInvalidation::Before,
+        let overtaken = self.overtaken.load(Relaxed);
+        let is_older = arrival_sequence < overtaken & !FLAGS;
+        match overtaken & FLAGS {
+            OVERTAKEN if is_older => FetchInvalidation::Not,
+            OVERTAKEN => FetchInvalidation::Before,
+            FLAGS if is_older => FetchInvalidation::Later,
+            _ => FetchInvalidation::Not,
         }
     }
 
     /// True if new requests can't find the object.
     pub fn is_overtaken(&self) -> bool {
-        let overtaken = self.overtaken.load(Relaxed);
-        overtaken != 0 && overtaken & SOFTLY == 0
+        self.overtaken.load(Relaxed) & FLAGS == OVERTAKEN
     }
 
     /// Counts a use for eviction. No lock, and no write once it is popular.

@@ -7,6 +7,7 @@
 //! one among thousands reads a row of words, not thousands of objcores.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use hashbrown::HashTable;
 use sync::{Called, Line, Turn};
@@ -41,6 +42,8 @@ pub(crate) struct Objhead {
     pub hashes: Vec<u64>,
     /// The sets of field names that variants were stored under.
     pub specs: Vec<Box<[u8]>>,
+    /// Number up to which bans have been tested on all variants that `ban_any_variant` counts.
+    pub tested_to: AtomicU64,
     waiting: Line<RushReason>,
     /// Number of variants from which on the objhead counts as having many.
     many_from: Option<usize>,
@@ -131,6 +134,7 @@ impl ObjheadTable {
         }
         let main = self.main;
         let head = self.head_mut(digest);
+        *head.tested_to.get_mut() = 0;
         let hashes: Vec<u64> = older.iter().map(|oc| head.note(oc)).collect();
         head.hashes.splice(0..0, hashes);
         head.objcs.splice(0..0, older.iter().cloned());
@@ -148,6 +152,7 @@ impl ObjheadTable {
         let is_older =
             |other: &Arc<Objcore>| other.state() != ObjcoreStage::Busy && other.times().t_origin.0 <= t_origin.0;
         let at = head.objcs.iter().rposition(is_older).map_or(0, |at| at + 1);
+        *head.tested_to.get_mut() = 0;
         let hash = head.note(oc);
         head.objcs.insert(at, oc.clone());
         head.hashes.insert(at, hash);
@@ -185,6 +190,8 @@ impl ObjheadTable {
         let Some(head) = self.full_mut(&oc.digest()) else { return };
         let hash = vary.map_or(ANY, |vary| vary_hash(vary.spec, vary.values));
         let at = head.objcs.iter().rposition(|other| Arc::ptr_eq(other, oc)).expect("a busy objcore is in its objhead");
+        let tested_to = head.tested_to.get_mut();
+        *tested_to = oc.ban_seq.get().min(*tested_to);
         let newest = head.objcs.remove(at);
         head.hashes.remove(at);
         head.objcs.push(newest);
@@ -336,6 +343,7 @@ impl Objhead {
             objcs: Vec::new(),
             hashes: Vec::new(),
             specs: Vec::new(),
+            tested_to: AtomicU64::new(0),
             waiting: Line::new(),
             many_from: None,
         };

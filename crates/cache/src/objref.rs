@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use base::Vxid;
+use base::{Mono, Vxid};
 use storage::{Buf, ObjectTimes, RecordId, StoreError, StoreId, StoredBody};
 
 use crate::attrs::ObjectFlags;
@@ -82,9 +82,10 @@ impl ObjRef {
     }
 
     /// Counts a delivery of an object that a lookup returned for validation.
-    pub fn note_hit(&self) {
+    pub fn note_hit(&self, now: Mono) {
         self.oc.count_hit();
         self.oc.touch();
+        self.oc.note_use(now);
     }
 
     /// The record in the store's arena that survives, once the object is complete.

@@ -3,6 +3,7 @@
 
 use base::Mono;
 use storage::ObjectTimes;
+use tables::Compat;
 
 use crate::attrs::VaryKey;
 use crate::boc::SoftPurge;
@@ -31,10 +32,15 @@ impl Purge {
     /// Nothing stays: `return(purge)`, `purge.hard()`.
     pub const HARD: Purge = Purge { ttl: Some(0.0), grace: Some(0.0), keep: Some(0.0) };
 
-    /// Like [`Purge::apply`], but never lengthens a ttl: a purge brings no expired object back.
-    pub(crate) fn shorten(&self, times: ObjectTimes, now: Mono) -> ObjectTimes {
+    /// Like [`Purge::apply`], but never lengthens a ttl: a purge brings no expired object back. Since 7.6 it lengthens
+    /// neither grace nor keep.
+    pub(crate) fn shorten(&self, times: ObjectTimes, now: Mono, compat: Compat) -> ObjectTimes {
         let new = self.apply(times, now);
-        ObjectTimes { ttl: new.ttl.min(times.ttl), ..new }
+        let ttl = new.ttl.min(times.ttl);
+        match compat {
+            Compat::V7_1 => ObjectTimes { ttl, ..new },
+            Compat::V9 => ObjectTimes { ttl, grace: new.grace.min(times.grace), keep: new.keep.min(times.keep), ..new },
+        }
     }
 
     /// True if it leaves neither ttl nor grace.
@@ -42,13 +48,27 @@ impl Purge {
         self.ttl.is_some_and(|ttl| ttl <= 0.0) && self.grace.is_some_and(|grace| grace <= 0.0)
     }
 
-    /// This purge followed by another one: the other's grace and keep count, and the shorter ttl.
-    pub(crate) fn then(&self, other: &Purge) -> Purge {
-        let ttl = match (self.ttl, other.ttl) {
+    /// True if it leaves nothing of an object. Varnish 9 counts only such a purge as one, and its objects as purged, not expired.
+    fn removes(&self) -> bool {
+        self.is_hard() && self.keep.is_some_and(|keep| keep <= 0.0)
+    }
+
+    /// This purge followed by another one: the shorter ttl counts, and the other's grace and keep where it may lengthen
+    /// them.
+    pub(crate) fn then(&self, other: &Purge, compat: Compat) -> Purge {
+        let shorter = |a: Option<f64>, b: Option<f64>| match (a, b) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        Purge { ttl, grace: other.grace.or(self.grace), keep: other.keep.or(self.keep) }
+        let later = |a: Option<f64>, b: Option<f64>| match compat {
+            Compat::V7_1 => b.or(a),
+            Compat::V9 => shorter(a, b),
+        };
+        Purge {
+            ttl: shorter(self.ttl, other.ttl),
+            grace: later(self.grace, other.grace),
+            keep: later(self.keep, other.keep),
+        }
     }
 
     pub fn apply(&self, times: ObjectTimes, now: Mono) -> ObjectTimes {
@@ -84,6 +104,7 @@ impl Cache {
     ) -> usize {
         let shared = self.shared();
         shared.former.tell(|| journal::purge(0, digest, now.0, &purge));
+        let (compat, is_removal) = (shared.params.load().compat, purge.removes());
         let (seq, log) = (shared.bans.next_seq(), &shared.bans.log);
         log.begin(seq, || journal::purge(seq, digest, now.0, &purge));
         if shared.adoption.is_on() {
@@ -99,7 +120,7 @@ impl Cache {
                 match oc.state() {
                     ObjcoreStage::Busy if own.is_some_and(|own| own.is_of(&oc)) => {}
                     ObjcoreStage::Busy if base::failpoint::fault("a purge that forgets a running fetch") => {}
-                    ObjcoreStage::Busy => overtake(&oc, seq, now, purge),
+                    ObjcoreStage::Busy => overtake(&oc, SoftPurge { seq, at: now, purge }, compat),
                     // Gone for all but earlier requests.
                     ObjcoreStage::Stored if oc.is_overtaken() => {}
                     ObjcoreStage::Stored if shard.recent_rushes.has(&oc, shared.now()) => {
@@ -111,17 +132,19 @@ impl Cache {
                             shared.end_copy(&oc);
                         } else {
                             oc.overtake_softly(seq);
-                            shared.set_times(&oc, purge.shorten(oc.times(), now));
+                            shared.set_times(&oc, purge.shorten(oc.times(), now, compat));
                             when = Mono(when.0.max(oc.times().dead_at().0));
                         }
                         shared.arm(&mut shard, &oc, when);
                     }
                     ObjcoreStage::Stored => {
                         count += 1;
-                        let can_live = shared.set_times(&oc, purge.shorten(oc.times(), now));
+                        let before = oc.times();
+                        let can_live = shared.set_times(&oc, purge.shorten(before, now, compat));
                         if !can_live || oc.times().dead_at().0 <= now.0 {
-                            shared.main.n_expired.inc();
-                            dead.push(shared.unlink(&mut shard, &oc, TombstoneCause::Purged));
+                            shared.count_expired(is_removal);
+                            let told = if is_removal && compat.is_9() { before } else { oc.times() };
+                            dead.push((shared.unlink(&mut shard, &oc, TombstoneCause::Purged), told));
                         } else {
                             shared.arm(&mut shard, &oc, oc.times().dead_at());
                         }
@@ -132,13 +155,14 @@ impl Cache {
             count.max(removed)
         };
         log.commit(log.done(seq));
-        for oc in dead {
-            let times = oc.times();
+        for (oc, times) in dead {
             let ttl_left = times.t_origin.plus(times.ttl).since(shared.now());
-            gone(CacheEvent::Expired { xid: oc.xid(), ttl_left, hits: oc.hits(), is_purged: true });
+            gone(CacheEvent::Expired { xid: oc.xid(), ttl_left, hits: oc.hits(), is_purged: is_removal });
         }
-        shared.main.n_purges.inc();
-        shared.main.n_obj_purged.add(count as u64);
+        if is_removal || compat == Compat::V7_1 {
+            shared.main.n_purges.inc();
+            shared.main.n_obj_purged.add(count as u64);
+        }
         count
     }
 
@@ -207,11 +231,11 @@ impl Cache {
 }
 
 /// Notes on a busy objcore a purge that came during its fetch.
-fn overtake(oc: &Objcore, seq: u64, now: Mono, purge: Purge) {
-    match oc.boc().filter(|_| !purge.is_hard()) {
-        Some(boc) => boc.purge_softly(SoftPurge { seq, at: now, purge }),
+fn overtake(oc: &Objcore, new: SoftPurge, compat: Compat) {
+    match oc.boc().filter(|_| !new.purge.is_hard()) {
+        Some(boc) => boc.purge_softly(new, compat),
         None => {
-            oc.overtake(seq);
+            oc.overtake(new.seq);
         }
     }
 }

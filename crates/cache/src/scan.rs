@@ -3,6 +3,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use base::Mono;
 use storage::ObjectTimes;
@@ -15,6 +16,9 @@ use crate::objcore::{FetchInvalidation, Objcore, ObjcoreStage};
 use crate::objhead::{ANY, BUSY, HASHED_FROM, Objhead, vary_hash};
 use crate::request::CacheRequest;
 use crate::search::LookupOptions;
+
+/// Variants of other requests that are tested against bans before others get their turn.
+pub(crate) const BATCH: usize = 64;
 
 /// Findings of a scan.
 #[derive(Default)]
@@ -32,8 +36,10 @@ pub(crate) struct Scan {
     /// A matching object was banned or purged; only requests that came earlier may still have it.
     pub is_overtaken: bool,
     pub has_waiters: bool,
-    /// Bans have to be tested on this one first, without a lock.
-    pub unchecked: Option<Arc<Objcore>>,
+    /// Bans have to be tested on these first, without a lock: at most [`BATCH`].
+    pub unchecked: Vec<Arc<Objcore>>,
+    /// Variants that `ban_any_variant` has counted.
+    considered: usize,
     pub skipped: usize,
     /// A variant of another request, from which this request's variant can be guessed.
     pub other: Option<Arc<Objcore>>,
@@ -53,9 +59,11 @@ pub(crate) struct Query<'a> {
 
 impl Cache {
     /// Scans the variants, newest first. Looks at those being fetched only when no other will do.
-    pub(crate) fn scan(&self, shard: &ShardInner, query: &Query<'_>, right: &Right) -> Scan {
+    /// `banned` variants are gone since this look began.
+    pub(crate) fn scan(&self, shard: &ShardInner, query: &Query<'_>, right: &Right, banned: usize) -> Scan {
         let (objcs, head) = shard.heads.look(query.digest);
-        let mut scan = Scan { has_waiters: head.is_some_and(Objhead::has_waiters), ..Scan::default() };
+        let has_waiters = head.is_some_and(Objhead::has_waiters);
+        let mut scan = Scan { has_waiters, considered: banned, ..Scan::default() };
         match head.filter(|_| objcs.len() >= HASHED_FROM && !query.options.ignore_vary) {
             None => {
                 let mut stored = objcs.iter().rev().filter(|oc| oc.state() != ObjcoreStage::Busy);
@@ -65,6 +73,10 @@ impl Cache {
                 }
             }
             Some(head) => {
+                scan.unchecked = self.untested(objcs, head, query, banned);
+                if !scan.unchecked.is_empty() {
+                    return scan;
+                }
                 let mut values = Vec::new();
                 let mut own = |spec: &[u8]| {
                     values.clear();
@@ -85,6 +97,25 @@ impl Cache {
             }
         }
         scan
+    }
+
+    /// The newest variants, of any requests, that bans have to be tested on as `ban_any_variant` says.
+    fn untested(&self, objcs: &[Arc<Objcore>], head: &Objhead, query: &Query<'_>, banned: usize) -> Vec<Arc<Objcore>> {
+        let shared = self.shared();
+        let most = shared.hot_params.ban_any_variant().saturating_sub(banned);
+        let newest = shared.bans.newest_for(query.arrival_sequence);
+        if most == 0 || head.tested_to.load(Relaxed) >= newest {
+            return Vec::new();
+        }
+        let stored = objcs.iter().rev().filter(|oc| oc.state() != ObjcoreStage::Busy).take(most);
+        let has_news = |oc: &&Arc<Objcore>| {
+            oc.times().ttl > 0.0 && !oc.is_overtaken() && shared.bans.has_news(oc, query.arrival_sequence)
+        };
+        let unchecked: Vec<_> = stored.filter(has_news).take(BATCH).cloned().collect();
+        if unchecked.is_empty() {
+            head.tested_to.store(newest, Relaxed);
+        }
+        unchecked
     }
 
     /// Notes a variant that is being fetched if the request would wait for it.
@@ -112,6 +143,12 @@ impl Cache {
             scan.is_overtaken |= overtaken == FetchInvalidation::Before;
             return ControlFlow::Continue(());
         }
+        scan.considered += 1;
+        let tests_any = scan.considered <= self.shared().hot_params.ban_any_variant();
+        if tests_any && self.shared().bans.has_news(oc, query.arrival_sequence) {
+            scan.unchecked.push(oc.clone());
+            return ControlFlow::Break(());
+        }
         if !options.ignore_vary && !oc.vary_matches(matches) && !base::failpoint::fault("a mix-up of variants") {
             scan.skipped += 1;
             scan.other.get_or_insert_with(|| oc.clone());
@@ -121,7 +158,7 @@ impl Cache {
             return ControlFlow::Continue(());
         }
         if self.shared().bans.has_news(oc, query.arrival_sequence) {
-            scan.unchecked = Some(oc.clone());
+            scan.unchecked.push(oc.clone());
             return ControlFlow::Break(());
         }
         if options.looks_behind_markers

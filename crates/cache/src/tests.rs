@@ -13,6 +13,7 @@ mod line;
 mod lookups;
 mod model;
 mod outgrow;
+mod purges;
 mod rooms;
 mod stress;
 mod succession;

@@ -37,12 +37,14 @@ impl cache::Regexes for Patterns {
 
 pub fn cache_params(params: &Params) -> cache::CacheParams {
     cache::CacheParams {
+        ban_any_variant: params.ban_any_variant as usize,
         ban_cutoff: params.ban_cutoff as usize,
         ban_dups: params.ban_dups,
         ban_lookup_limit: params.ban_lookup_limit.into(),
         ban_lurker_age: params.ban_lurker_age.as_secs_f64(),
         ban_lurker_batch: params.ban_lurker_batch as usize,
         ban_lurker_sleep: params.ban_lurker_sleep.as_secs_f64(),
+        compat: params.compat(),
         nuke_limit: params.nuke_limit,
         rush_exponent: params.rush_exponent as usize,
         form_space: params.form_space,

@@ -157,8 +157,8 @@ params! {
         "How many fetches may wait for a connection to a backend that is at its .max_connections. .wait_limit overrides it per backend. 0: no fetch waits; it fails at once because the backend is busy.";
     backend_wait_timeout: Timeout = "0.000" ["seconds" min "0.000"] { Own }
         "How long a fetch waits for a connection to a backend that is at its .max_connections. .wait_timeout overrides it per backend. 0: it doesn't wait.";
-    ban_any_variant: Count = "0" ["checks" min "0"] { Own NoEffect }
-        "No effect here: a lookup tests bans only on the variants that match the request, and the ban lurker removes the others. In Varnish 7.7 and later: how many others a lookup tests.";
+    ban_any_variant: Count = "10000", 9: "0" ["checks" min "0"] { Own }
+        "How many variants of an object a lookup tests against bans although they may not match the request. 0: only those that match. Variants that are seldom requested are then never tested against bans on req.url and req.http, and such bans stay on the list. Also in Varnish 7.7 and later.";
     ban_cutoff: Count = "0" ["bans" min "0"] { Experimental }
         "Bounds the length of the ban list: the ban lurker removes objects that reach this many bans down the list, as if they were banned. 0: no limit.\nRarely used objects are removed first. Objects in use are tested at each lookup and stay near the top of the list.";
     ban_dups: Switch = "on" ["bool"] {}

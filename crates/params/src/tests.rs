@@ -264,7 +264,7 @@ fn an_old_start_line_starts() {
         let error = Params::default().set(name, "10").unwrap_err();
         assert!(error.forgiven().unwrap().starts_with(&format!("Parameter {name} is ignored: ")));
     }
-    assert_eq!(started("ban_any_variant", "1"), "ban_any_variant=1 Parameter ban_any_variant: It has no effect here.");
+    assert_eq!(started("ban_any_variant", "1"), "ban_any_variant=1 ");
     let chunk = "Parameter fetch_chunksize: It takes bytes; the kilobytes given were converted. It has no effect here.";
     assert_eq!(started("fetch_chunksize", "128"), format!("fetch_chunksize=128k {chunk}"));
     assert!(started("fetch_chunksize", "2k").starts_with("refused: Must be at least 4k"));

@@ -317,7 +317,12 @@ impl Bans {
 
     /// True if there are bans up to number `arrival_sequence` that the object wasn't tested against.
     pub fn has_news(&self, oc: &Objcore, arrival_sequence: u64) -> bool {
-        oc.ban_seq.get() < self.newest.load(Acquire).min(arrival_sequence)
+        oc.ban_seq.get() < self.newest_for(arrival_sequence)
+    }
+
+    /// Number of the newest ban that counts for a request that came when `arrival_sequence` was the newest invalidation.
+    pub fn newest_for(&self, arrival_sequence: u64) -> u64 {
+        self.newest.load(Acquire).min(arrival_sequence)
     }
 
     /// Tests an object against bans up to number `arrival_sequence`, but at most as many as may be tested in one go:

@@ -43,6 +43,7 @@ enum Field {
     ObjAge,
     ObjGrace,
     ObjKeep,
+    ObjLastHit,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -207,8 +208,8 @@ impl BanSpec {
         HEAD_BYTES + self.tests.iter().map(|test| 8 + test.to_string().len() as u64).sum::<u64>()
     }
 
-    /// True if the other ban hits the same objects at any time. A ban on ttl or age never does: it depends on its own
-    /// time.
+    /// True if the other ban hits the same objects at any time. A ban on ttl, age or last
+    /// hit never does: it depends on its own time.
     pub(super) fn says_the_same(&self, other: &BanSpec) -> bool {
         let is_timeless = |spec: &BanSpec| !spec.tests.iter().any(|test| test.field.is_relative());
         self.tests.len() == other.tests.len()
@@ -232,7 +233,8 @@ impl BanSpec {
 }
 
 /// Fields that a ban can test, besides headers (`req.http.*`, `obj.http.*`).
-pub const BAN_FIELDS: [&str; 6] = ["req.url", "obj.status", "obj.ttl", "obj.age", "obj.grace", "obj.keep"];
+pub const BAN_FIELDS: [&str; 7] =
+    ["req.url", "obj.status", "obj.ttl", "obj.age", "obj.grace", "obj.keep", "obj.last_hit"];
 
 impl Field {
     fn parse(word: &str) -> Option<Field> {
@@ -250,6 +252,7 @@ impl Field {
             "obj.age" => Field::ObjAge,
             "obj.grace" => Field::ObjGrace,
             "obj.keep" => Field::ObjKeep,
+            "obj.last_hit" => Field::ObjLastHit,
             _ => return None,
         })
     }
@@ -259,11 +262,11 @@ impl Field {
     }
 
     fn is_duration(&self) -> bool {
-        matches!(self, Self::ObjTtl | Self::ObjAge | Self::ObjGrace | Self::ObjKeep)
+        matches!(self, Self::ObjTtl | Self::ObjAge | Self::ObjGrace | Self::ObjKeep | Self::ObjLastHit)
     }
 
     fn is_relative(&self) -> bool {
-        matches!(self, Self::ObjTtl | Self::ObjAge)
+        matches!(self, Self::ObjTtl | Self::ObjAge | Self::ObjLastHit)
     }
 
     fn operators(&self) -> &'static str {
@@ -336,7 +339,9 @@ impl Test {
                     self.matches_text(shared, Some(status.to_string().as_bytes()))
                 })
                 .unwrap_or(false),
-            Field::ObjTtl | Field::ObjAge | Field::ObjGrace | Field::ObjKeep => self.matches_time(made, oc),
+            Field::ObjTtl | Field::ObjAge | Field::ObjGrace | Field::ObjKeep | Field::ObjLastHit => {
+                self.matches_time(made, oc)
+            }
         }
     }
 
@@ -353,7 +358,8 @@ impl Test {
         }
     }
 
-    /// TTL and age are those of the moment when the ban was made.
+    /// TTL, age and the time since the last use are those of the moment when the ban was made. A use that isn't known hits
+    /// nothing.
     fn matches_time(&self, made: Mono, oc: &Objcore) -> bool {
         let Value::Seconds(seconds) = self.value else { return false };
         let times = oc.times();
@@ -362,6 +368,10 @@ impl Test {
             Field::ObjAge => (-times.t_origin.0, seconds - made.0),
             Field::ObjGrace => (times.grace, seconds),
             Field::ObjKeep => (times.keep, seconds),
+            Field::ObjLastHit => match oc.last_use() {
+                Some(at) => (-at.0, seconds - made.0),
+                None => return false,
+            },
             Field::ReqUrl | Field::ReqHttp(_) | Field::ObjStatus | Field::ObjHttp(_) => return false,
         };
         self.oper.compare(a, b)
@@ -379,6 +389,7 @@ impl fmt::Display for Field {
             Self::ObjAge => write!(f, "obj.age"),
             Self::ObjGrace => write!(f, "obj.grace"),
             Self::ObjKeep => write!(f, "obj.keep"),
+            Self::ObjLastHit => write!(f, "obj.last_hit"),
         }
     }
 }

@@ -156,6 +156,8 @@ fn what_a_ban_hits() {
         "obj.age < 6s",
         "obj.grace == 10s",
         "obj.keep != 1s",
+        "obj.last_hit >= 5s",
+        "obj.last_hit < 6s",
         "req.url == /a && obj.http.server ~ kit",
     ] {
         assert!(hits(ban), "{ban}");
@@ -169,6 +171,8 @@ fn what_a_ban_hits() {
         "obj.status != 200",
         "obj.ttl > 95s",
         "obj.age > 5s",
+        "obj.last_hit > 5s",
+        "obj.last_hit <= 4s",
         "req.url == /a && obj.http.server ~ kat",
     ] {
         assert!(!hits(ban), "{ban}");
@@ -385,4 +389,72 @@ fn more_bans_than_a_lookup_may_test_kill() {
     let (kit, turns, word) = hit_below_many(CacheParams { ban_lookup_limit: 9_999, ..CacheParams::default() });
     assert_eq!((word, turns, kit.main.bans_tests_tested.get()), ("miss", 1, 0));
     assert_eq!((kit.main.bans_lookup_cutoff.get(), kit.main.bans_obj_killed.get(), kit.held()), (1, 1, 0));
+}
+
+#[test]
+fn the_last_hit_counts_from_the_last_delivery() {
+    let kit = Kit::new();
+    kit.put("/old", 1000.0, b"x");
+    kit.put("/used", 1000.0, b"x");
+    kit.pass(10.0);
+    assert_eq!(kit.verdict("/used"), "hit");
+    kit.pass(5.0);
+    kit.cache.ban_text("obj.last_hit > 5s").unwrap();
+    // The moment is that of the ban, not that of the test.
+    kit.pass(60.0);
+    assert_eq!([kit.verdict("/old"), kit.verdict("/used")], ["miss", "hit"]);
+    kit.cache.ban_text("obj.last_hit > 5s").unwrap();
+    kit.cache.ban_text("obj.last_hit > 5s").unwrap();
+    assert_eq!(kit.main.bans_dups.get(), 0, "each has its own moment");
+}
+
+/// Variants in `langs`, and the cache that tests up to `any` of them although they don't match.
+fn variants(any: usize, langs: &[String]) -> Kit {
+    let kit = Kit::with(None, CacheParams { ban_any_variant: any, ..CacheParams::default() });
+    for lang in langs {
+        let req = TestReq::new("/").field("lang", lang);
+        kit.put_as(&req, Some("lang"), kit.attrs(1000.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
+    }
+    kit
+}
+
+/// Looks `lang` up after a ban on all requests for it, again after it had to wait; the number of variants that are left.
+fn left_after_ban(kit: &Kit, lang: &str) -> usize {
+    let req = TestReq::new("/").field("lang", lang);
+    kit.cache.ban_text(&format!("req.http.lang == {lang}")).unwrap();
+    let mut looked = kit.look_as(&req);
+    while let Err(waiting) = looked {
+        looked = kit.look_again(waiting, &req);
+    }
+    looked.unwrap().into_busy().expect("it is banned").release();
+    kit.main.n_object.get() as usize
+}
+
+#[test]
+fn bans_are_tested_on_as_many_variants_as_ban_any_variant_says() {
+    for count in [3, 7, 8, 200] {
+        let langs: Vec<String> = (0..count).map(|n| format!("l{n}")).collect();
+        assert_eq!(left_after_ban(&variants(0, &langs), "l1"), count - 1, "the one that matches");
+        assert_eq!(left_after_ban(&variants(10_000, &langs), "l1"), 0, "all of {count}");
+        // The newest two, and the one that matches.
+        assert_eq!(left_after_ban(&variants(2, &langs), "l0"), count - 3);
+        assert_eq!(left_after_ban(&variants(2, &langs), &format!("l{}", count - 1)), count - 2);
+    }
+}
+
+#[test]
+fn a_variant_that_is_stored_later_is_tested_too() {
+    let langs: Vec<String> = (0..20).map(|n| format!("l{n}")).collect();
+    let kit = variants(10_000, &langs);
+    let late = TestReq::new("/").field("lang", "late");
+    let fetch = busy_of(kit.look_as(&late));
+    kit.cache.ban_text("req.http.lang == nobody").unwrap();
+    assert_eq!(kit.verdict_as(&TestReq::new("/").field("lang", "l3")), "hit");
+    let tested = kit.main.bans_tested.get();
+    assert_eq!(tested, 20);
+    assert_eq!(kit.verdict_as(&TestReq::new("/").field("lang", "l4")), "hit");
+    assert_eq!(kit.main.bans_tested.get(), tested, "each is tested once");
+    kit.fill(fetch, &late, Some("lang"), kit.attrs(1000.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
+    assert_eq!(kit.verdict_as(&TestReq::new("/").field("lang", "l5")), "hit");
+    assert_eq!(kit.main.bans_tested.get(), tested + 1);
 }

@@ -54,7 +54,7 @@ impl Req {
         let asked = self.directives();
         if let Some(stale) = stale.filter(|stale| self.takes_stale(stale, &asked) && !self.lacks(stale)) {
             self.verdict.take_stale();
-            stale.note_hit();
+            stale.note_hit(self.engine().mono_of(self.ask.t_req));
             return Some(self.found(stale.clone(), None, None));
         }
         if let Some(step) = self.unless_only_cached() {
