@@ -359,6 +359,10 @@ fn every_abuse_has_its_end() {
     check(Http2Abuse::Continuation, 33, &|n| first(n, "000003 01 00 00000001 828684", "000000 09 00 00000001"));
     let piece = format!("003000 09 00 00000001 {}", "00".repeat(0x3000));
     check(Http2Abuse::SectionBytes, 11, &|n| first(n, "000003 01 00 00000001 828684", &piece));
+    // Three fields with 27 bytes, and 32 more for each.
+    let list = |list_bytes: u32| Http2AbuseLimits { list_bytes, ..limits() };
+    assert_eq!(abuse(list(122), get, Http2Abuse::SectionBytes), 0);
+    assert!(abuse(list(123), get, Http2Abuse::Refused) > 100);
     let slow = Http2AbuseLimits { pings: 0, ..limits() };
     let unread = abuse(slow, |_| hex("000008 06 00 00000000 0000000000000000"), Http2Abuse::Unread);
     assert!((3000..4000).contains(&unread), "{unread}");

@@ -273,8 +273,8 @@ params! {
         "How many streams a client may have open on a connection, at most 10000. Streams beyond it are reset with REFUSED_STREAM. A stream that its client has reset counts until its request has ended. A change applies to new connections.";
     h2_max_frame_size: Bytes = "16k" ["bytes" min "16k" max "16777215b"] {}
         "The largest frame payload that is accepted.";
-    h2_max_header_list_size: Bytes = "2147483647b" ["bytes" min "0b"] {}
-        "The largest decompressed header list that is accepted.";
+    h2_max_header_list_size: Bytes = "2147483647b", 9: "0b" ["bytes" min "0b"] {}
+        "The largest decompressed header list (headers of a request or trailers, 32 bytes more for each header) that is accepted. SETTINGS announces it, and a request beyond it is reset. With --compat 9, or with 0: http_req_size takes that part, and a client whose header list is larger than this parameter loses its connection. 0: one and a half times http_req_size. A value below http_req_size: no such limit.";
     h2_rapid_reset: Seconds = "1.000" ["seconds" min "0.000"] { Own }
         "A stream that its client resets within this time after it began counts towards h2_rapid_reset_limit.";
     h2_rapid_reset_limit: Count = "100" ["streams" min "0"] { Own }

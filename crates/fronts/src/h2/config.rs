@@ -7,6 +7,7 @@ use std::sync::Arc;
 use http2::conn::ReceiveWindow;
 use http2::{Http2AbuseLimits, Http2Config, Http2Settings};
 use params::{DebugBit, Params};
+use tables::Compat;
 
 /// Parameters, and what follows from them: for connections in clear text, and for those with TLS.
 struct Worked {
@@ -58,10 +59,27 @@ fn settings(params: &Params, is_sealed: bool) -> Http2Settings {
         max_concurrent_streams: bytes(params.h2_max_concurrent_streams).min(MOST_STREAMS),
         initial_window_size: bytes(params.h2_initial_window_size),
         max_frame_size: bytes(params.h2_max_frame_size),
-        max_header_list_size: bytes(params.h2_max_header_list_size),
+        max_header_list_size: list_sizes(params).0,
         enable_connect_protocol: is_sealed,
         no_rfc7540_priorities: is_sealed,
         ..Http2Settings::default()
+    }
+}
+
+/// Bytes of a header list as announced, which cost a request its stream, and those that cost the connection; 0: none do. Release 9
+/// announces http_req_size.
+fn list_sizes(params: &Params) -> (u32, u32) {
+    let (head, list) = (params.http_req_size, params.h2_max_header_list_size);
+    match params.compat() {
+        Compat::V7_1 if list > 0 => (bytes(list), 0),
+        Compat::V7_1 | Compat::V9 => {
+            let most = match list {
+                0 => head.saturating_mul(3) / 2,
+                list if list < head => 0,
+                list => list,
+            };
+            (bytes(head), bytes(most))
+        }
     }
 }
 
@@ -74,6 +92,7 @@ fn limits(params: &Params) -> Http2AbuseLimits {
         refused: params.h2_limit_refused,
         continuations: params.h2_limit_continuations,
         section_bytes: bytes(params.h2_limit_header_bytes),
+        list_bytes: list_sizes(params).1,
         settings: params.h2_limit_settings,
         pings: params.h2_limit_pings,
         priorities: params.h2_limit_priorities,
@@ -88,4 +107,25 @@ fn limits(params: &Params) -> Http2AbuseLimits {
 
 fn bytes(value: impl TryInto<u32>) -> u32 {
     value.try_into().unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn release_9_announces_the_size_of_a_head() {
+        let sizes = |compat, list: &str| {
+            let mut params = Params::of(compat);
+            params.set("http_req_size", "32k").unwrap();
+            params.set("h2_max_header_list_size", list).unwrap();
+            list_sizes(&params)
+        };
+        assert_eq!(list_sizes(&Params::of(Compat::V7_1)), (0x7fff_ffff, 0));
+        assert_eq!(list_sizes(&Params::of(Compat::V9)), (32 << 10, 48 << 10));
+        assert_eq!(sizes(Compat::V9, "64k"), (32 << 10, 64 << 10));
+        assert_eq!(sizes(Compat::V9, "16k"), (32 << 10, 0));
+        assert_eq!(sizes(Compat::V7_1, "16k"), (16 << 10, 0));
+        assert_eq!(sizes(Compat::V7_1, "0b"), (32 << 10, 48 << 10));
+    }
 }

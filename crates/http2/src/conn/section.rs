@@ -210,10 +210,9 @@ impl Connection {
         scratch: &mut Http2Scratch,
     ) -> Result<Http2Event, Http2Fault> {
         let extended = self.config.settings.enable_connect_protocol;
-        let most_bytes = match self.config.limits.section_bytes {
-            0 => usize::MAX,
-            bytes => bytes as usize * EXPANSION,
-        };
+        let limits = &self.config.limits;
+        let no_limit = |bytes: usize| if bytes == 0 { usize::MAX } else { bytes };
+        let most_bytes = no_limit(limits.section_bytes as usize * EXPANSION).min(no_limit(limits.list_bytes as usize));
         let kind = match open.purpose {
             Purpose::Request => SectionKind::Request { extended },
             Purpose::Response => SectionKind::Response,
