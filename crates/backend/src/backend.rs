@@ -3,6 +3,7 @@
 
 mod connect;
 
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -120,6 +121,15 @@ impl Backend {
             service: spec.service.clone(),
             spec: Arc::new(spec),
         })
+    }
+
+    /// Its IPv4 and IPv6 address, of a name those of the latest lookup.
+    pub(crate) fn addresses(&self) -> [Option<SocketAddr>; 2] {
+        let endpoint = &self.spec().endpoint;
+        match &self.pool.name {
+            Some(name) => [false, true].map(|v6| name.first(v6)),
+            None => [endpoint.ipv4, endpoint.ipv6],
+        }
     }
 
     pub fn spec(&self) -> &BackendSpec {

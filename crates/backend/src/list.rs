@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `backend.list` and `backend.set_health`: flags, patterns, text and JSON, byte for byte as varnishd 7.1.
+//! `backend.list` and `backend.set_health`: flags, patterns, text and JSON, byte for byte as varnishd.
 //!
 //! The worker hands in the directors of the VCLs, in the order they were made.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use base::{Real, fnmatch};
+use tables::Compat;
 
-use crate::{Director, Endpoint};
+use crate::Director;
 
 /// The administrator's verdict, `backend.set_health`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +122,7 @@ pub fn list_text(
     directors: &[Arc<dyn Director>],
     flags: ListFlags,
     now: Real,
+    compat: Compat,
     date: impl Fn(Real) -> String,
 ) -> String {
     let mut rows = String::from("Backend name\tAdmin\tProbe\tHealth\tLast change\n");
@@ -140,7 +143,7 @@ pub fn list_text(
         }
         rows.push('\n');
     }
-    base::columns(&rows)
+    base::columns(&rows, compat.is_9())
 }
 
 /// The JSON form; `words` are the command's words, with the command.
@@ -186,14 +189,14 @@ fn json_entry(director: &dyn Director, flags: ListFlags, now: Real, out: &mut St
         let _ = writeln!(out, "      \"probe_details\": {indented}");
     }
     if let Some(backend) = director.as_backend().filter(|_| flags.details) {
-        json_endpoint(&backend.spec().endpoint, out);
+        json_endpoint(backend.addresses(), out);
     }
     let _ = write!(out, "      \"last_change\": {:.3}\n    }}", last_change(director, now).0);
 }
 
 /// Members of releases from 7.7 on: a backend's addresses.
-fn json_endpoint(endpoint: &Endpoint, out: &mut String) {
-    for (name, address) in [("ipv4", endpoint.ipv4), ("ipv6", endpoint.ipv6)] {
+fn json_endpoint(addresses: [Option<SocketAddr>; 2], out: &mut String) {
+    for (name, address) in ["ipv4", "ipv6"].into_iter().zip(addresses) {
         if let Some(address) = address {
             let _ = writeln!(out, "      \"{name}\": \"{}\",", address.ip());
         }

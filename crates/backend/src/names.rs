@@ -114,6 +114,11 @@ impl ResolvedName {
         all
     }
 
+    /// The first of its IPv4 or IPv6 addresses, whose turn it may not be.
+    pub(crate) fn first(&self, v6: bool) -> Option<SocketAddr> {
+        self.inner.lock().addrs.iter().map(|known| known.addr).find(|addr| addr.is_ipv6() == v6)
+    }
+
     pub(crate) fn has(&self, addr: SocketAddr) -> bool {
         self.inner.lock().addrs.iter().any(|known| known.addr == addr)
     }

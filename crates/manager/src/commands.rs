@@ -88,7 +88,7 @@ impl Manager {
             Id::VclDiscard => self.vcl_discard(request),
             Id::VclList => self.vcl_list(request),
             Id::VclDeps if json => answer(&self.vcls.deps_json()),
-            Id::VclDeps => CliReply::ok(self.vcls.deps()),
+            Id::VclDeps => CliReply::ok(self.vcls.deps(self.params.compat())),
             Id::VclSymtab => CliReply::ok(self.vcls.symtab()),
             Id::TlsTicketList => self.ticket_list(request),
             Id::TlsAcmeList => self.acme_list(request),
@@ -281,7 +281,7 @@ impl Manager {
             return CliReply::ok(format!("{told}{}", applied.reply(running)));
         }
         let show = ParamShow { name: Some(name), ..ParamShow::default() };
-        let words = &request.words[..request.words.len() - 1];
+        let words = &request.words[..request.words.len() - usize::from(value.is_some())];
         match show.json(&self.params) {
             Ok(text) => json_reply(words, self.clock.real().0, &format!(",\n{text}")),
             Err(e) => refused_param(&e),
@@ -371,7 +371,7 @@ impl Manager {
             (true, true) => self.worker.command("vcl.list -j"),
             (true, false) => self.worker.command("vcl.list"),
             (false, true) => self.json(request, &self.vcls.list_json()),
-            (false, false) => CliReply::ok(self.vcls.list()),
+            (false, false) => CliReply::ok(self.vcls.list(self.params.compat())),
         }
     }
 

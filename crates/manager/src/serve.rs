@@ -14,6 +14,7 @@ use sys::daemon::Daemon;
 use sys::pidfile::{PidFile, PidFileError};
 use sys::process::Executable;
 use sys::signal::{self, SIGHUP, SIGINT, SIGTERM, Signals};
+use tables::Compat;
 
 use crate::access::CliAccess;
 use crate::acme::Acme;
@@ -145,6 +146,7 @@ fn prepare(options: &ManagerOptions, exe: Executable) -> Result<(Manager, StartA
     let clock = Clock::system();
     let mut args = StartArgs::read(options, &jail)?;
     check_secret(options.secret.as_deref(), &jail)?;
+    let identity = identity(options.identity.as_deref().unwrap_or_default(), args.params.compat())?;
     let (workdir, remove_workdir) = enter_workdir(options, &args.params, &jail)?;
     args.stores.complete()?;
     let storage = Storage::open(std::mem::take(&mut args.stores), options.mode, &jail)?;
@@ -159,7 +161,6 @@ fn prepare(options: &ManagerOptions, exe: Executable) -> Result<(Manager, StartA
     let tls = ClientTls::begin(args.tls.as_ref(), acme, &listeners, &args.params, &jail, now)?;
     let quic = listeners.iter().any(|listener| listener.transport.is_quic).then(random).transpose()?;
     let listening = Listening { listeners, quic: quic.map(QuicStart::new) };
-    let identity = options.identity.clone().filter(|i| !i.is_empty()).unwrap_or_else(sys::process::host_name);
     let vident = format!("{},-j{}{}", platform(), jail.name(), storage.stores.idents());
     let mut manager = Manager {
         server: Server { remove_workdir, vident, ..Server::new(exe, workdir, identity, random()?, now) },
@@ -186,6 +187,20 @@ fn prepare(options: &ManagerOptions, exe: Executable) -> Result<(Manager, StartA
         }
     }
     Ok((manager, args))
+}
+
+/// The name that `-i` gives this instance, or that of the machine. Release 9 has it in `Via`, as a token.
+fn identity(given: &str, compat: Compat) -> Result<String, Fatal> {
+    if given.is_empty() {
+        return Ok(sys::process::host_name());
+    }
+    match given.chars().find(|c| !u8::try_from(*c).is_ok_and(message::chars::is_tchar)) {
+        Some(wrong) if compat.is_9() => argument(format!(
+            "Invalid character '{wrong}' for -i \"{given}\": with --compat 9 it is part of Via headers, and may have letters, \
+             digits and !#$%&'*+-.^_`|~ only"
+        )),
+        _ => Ok(given.to_owned()),
+    }
 }
 
 /// The workdir, and whether it is removed at the end.
@@ -545,6 +560,22 @@ fn begin(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn in_release_9_the_identity_is_a_token() {
+        let name = |given: &str, compat| identity(given, compat).map_err(|e| e.to_string());
+        for given in ["a", "cache-1.example.org", "!#$%&'*+-.^_`|~"] {
+            assert_eq!(Compat::ALL.map(|compat| name(given, compat)), [Ok(given.to_owned()), Ok(given.to_owned())]);
+        }
+        for (given, wrong) in
+            [("a b", ' '), ("a/b", '/'), ("\u{e9}", '\u{e9}'), ("a\n", '\n'), ("\u{20ac}", '\u{20ac}')]
+        {
+            assert_eq!(name(given, Compat::V7_1), Ok(given.to_owned()));
+            let reason = name(given, Compat::V9).unwrap_err();
+            assert!(reason.starts_with(&format!("Error: Invalid character '{wrong}' for -i \"{given}\"")), "{reason}");
+        }
+        assert_eq!(name("", Compat::V9), Ok(sys::process::host_name()));
+    }
 
     #[test]
     fn a_browsers_address_names_a_backend() {

@@ -353,7 +353,20 @@ impl Manager {
         report::stderr(&String::from_utf8_lossy(&CliReply::ok(self.banner()).encode()));
         let mut decoder = CliDecoder::trusted();
         decoder.feed(&bytes);
-        while let Some(request) = decoder.next_request().or_else(|| decoder.finish()) {
+        // Since 7.5 a last line without a newline is taken for a file that isn't complete.
+        let must_be_whole = self.params.compat().is_9();
+        loop {
+            let request = match decoder.next_request() {
+                Some(request) => request,
+                None => match decoder.finish() {
+                    None => return Ok(()),
+                    Some(_) if must_be_whole => {
+                        let what = "-I file had incomplete CLI command at the end";
+                        return argument(format!("{what}: its last line doesn't end in a newline"));
+                    }
+                    Some(request) => request,
+                },
+            };
             let (tolerant, reply) = match &request {
                 Err(error) => (false, error.reply()),
                 Ok(request) => {
@@ -367,7 +380,6 @@ impl Manager {
                 return argument(format!("-I file CLI command failed ({status})\n{text}"));
             }
         }
-        Ok(())
     }
 }
 

@@ -167,7 +167,7 @@ commands! {
     VclLoad "vcl.load" "vcl.load <configname> <filename> [auto|cold|warm]" "Compile and load a VCL file." "" 2 Some(3), Both [];
     VclProfile "vcl.profile" "vcl.profile [-j] on|off|show [<configname>]" "Measure the CPU time of each line of a VCL." "on starts again from zero. show prints VCL's share of a request's CPU time, the time of each subroutine, and for each line, the most expensive first, how often it ran, how often its condition was true, and its CPU time; then suggestions. VCLs that are loaded later aren't measured." 1 Some(2), Worker [json];
     VclShow "vcl.show" "vcl.show [-v] [<configname>]" "Show the source of a VCL; -v also its included files." "" 0 Some(2), Worker [];
-    VclState "vcl.state" "vcl.state <configname> [auto|cold|warm]" "Set the state of a VCL." "" 2 Some(2), Both [];
+    VclState "vcl.state" "vcl.state <configname> auto|cold|warm" "Set the state of a VCL." "" 2 Some(2), Both [];
     VclSymtab "vcl.symtab" "vcl.symtab" "Show the symbols of VCL." "" 0 Some(0), Manager [debug];
     VclUse "vcl.use" "vcl.use <configname|label>" "Use this VCL for new requests." "" 1 Some(1), Both [];
 }

@@ -42,7 +42,7 @@ pub fn answer(worker: &Arc<Worker>, request: &CliRequest) -> CliReply {
         }
         Id::VclDiscard => vcl_discard(worker, &arg(0)),
         Id::VclList if request.wants_json() => with_json(worker, request, &worker.vcls.list_json()),
-        Id::VclList => CliReply::ok(worker.vcls.list()),
+        Id::VclList => CliReply::ok(worker.vcls.list(worker.engine.params.load().compat())),
         Id::ParamSet => param_set(worker, &arg(0), &arg(1)),
         Id::ParamReset => param_reset(worker, &arg(0)),
         Id::Ban => ban(worker, request),
@@ -387,7 +387,7 @@ fn backend_list(worker: &Worker, request: &CliRequest) -> CliReply {
     if flags.json {
         return CliReply::ok(backend::list_json(&found, &words, flags, now));
     }
-    CliReply::ok(backend::list_text(&found, flags, now, message::date::text))
+    CliReply::ok(backend::list_text(&found, flags, now, worker.engine.params.load().compat(), message::date::text))
 }
 
 fn set_health(worker: &Worker, pattern: &str, word: &str) -> CliReply {

@@ -9,6 +9,7 @@ use base::Real;
 use cli::CliReply;
 use engine::Labels;
 use parking_lot::Mutex;
+use tables::Compat;
 use vrt::LoadedVcl;
 
 struct VclEntry {
@@ -164,11 +165,15 @@ impl WorkerVcls {
         names.len()
     }
 
-    pub fn list(&self) -> String {
+    pub fn list(&self, compat: Compat) -> String {
         let mut rows = String::new();
         for row in self.rows() {
             let temperature = if row.warm { "warm" } else { "cold" };
-            rows.push_str(&format!("{}\t{}\t{temperature}\t{:>6}\t{}", row.status, row.state, row.busy, row.name));
+            let busy = match compat {
+                Compat::V7_1 => format!("{:>6}", row.busy),
+                Compat::V9 => format!("\x0b{}", row.busy),
+            };
+            rows.push_str(&format!("{}\t{}\t{temperature}\t{busy}\t{}", row.status, row.state, row.name));
             if let Some(target) = &row.target {
                 rows.push_str(&format!("\t->\t{target}"));
                 if row.users > 0 {
@@ -181,7 +186,7 @@ impl WorkerVcls {
             }
             rows.push('\n');
         }
-        base::columns(&rows)
+        base::columns(&rows, compat.is_9())
     }
 
     pub fn list_json(&self) -> String {

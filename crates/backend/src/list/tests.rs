@@ -48,9 +48,13 @@ fn directors() -> (Vec<Arc<dyn Director>>, Real) {
 }
 
 fn text(words: &[&str]) -> String {
+    text_of(Compat::V7_1, words)
+}
+
+fn text_of(compat: Compat, words: &[&str]) -> String {
     let (all, now) = directors();
     let (flags, pattern) = parse_list_flags(words).unwrap();
-    list_text(&matching(pattern, "vcl1", &all), flags, now, |_| "Sat, 21 Nov 2026 07:53:34 GMT".into())
+    list_text(&matching(pattern, "vcl1", &all), flags, now, compat, |_| "Sat, 21 Nov 2026 07:53:34 GMT".into())
 }
 
 #[test]
@@ -63,6 +67,17 @@ vcl1.rr        probe      1/2      healthy    Sat, 21 Nov 2026 07:53:34 GMT
 ";
     assert_eq!(text(&[]), want);
     assert_eq!(text(&["*"]), want);
+}
+
+#[test]
+fn columns_of_release_9_are_tight() {
+    let want = "\
+Backend name   Admin     Probe   Health    Last change
+vcl1.s1        healthy   0/0     healthy   Sat, 21 Nov 2026 07:53:34 GMT
+vcl1.b2        probe     2/5     sick      Sat, 21 Nov 2026 07:53:34 GMT
+vcl1.rr        probe     1/2     healthy   Sat, 21 Nov 2026 07:53:34 GMT
+";
+    assert_eq!(text_of(Compat::V9, &[]), want);
 }
 
 #[test]
@@ -149,7 +164,7 @@ fn set_health_overrides() {
     let (all, now) = directors();
     assert!(set_health(&matching(Some("b2"), "vcl1", &all), AdminHealth::Healthy, now.plus(1.0)));
     assert!(all[1].healthy(now).ok);
-    let row = list_text(&all[1..2], ListFlags::default(), now, |_| "D".into());
+    let row = list_text(&all[1..2], ListFlags::default(), now, Compat::V7_1, |_| "D".into());
     assert_eq!(row.lines().nth(1), Some("vcl1.b2        healthy    2/5      sick      D"));
     assert!(!set_health(&[], AdminHealth::Sick, now));
     assert_eq!((AdminHealth::parse("SICK"), AdminHealth::parse("foo")), (Some(AdminHealth::Sick), None));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `vcl.list` without a worker, and `vcl.deps`. With a worker it answers `vcl.list` itself, in the same layout.
 
+use tables::Compat;
+
 use super::{ManagerVcls, Prog, VclState};
 use crate::reply::json;
 
@@ -9,12 +11,13 @@ impl ManagerVcls {
         if self.active.as_ref() == Some(&prog.name) { "active" } else { "available" }
     }
 
-    pub fn list(&self) -> String {
+    pub fn list(&self, compat: Compat) -> String {
         let mut rows = String::new();
         for prog in &self.progs {
             let temperature = if prog.warm { "warm" } else { "cold" };
             let status = self.status_word(prog);
-            rows.push_str(&format!("{status}\t{}\t{temperature}\t{:>6}\t{}", prog.state.word(), "-", prog.name));
+            let busy = if compat.is_9() { "-" } else { "     -" };
+            rows.push_str(&format!("{status}\t{}\t{temperature}\t{busy}\t{}", prog.state.word(), prog.name));
             let users = self.users(&prog.name).len();
             let plural = if users > 1 { "s" } else { "" };
             if prog.state == VclState::Label {
@@ -28,7 +31,7 @@ impl ManagerVcls {
             }
             rows.push('\n');
         }
-        base::columns(&rows)
+        base::columns(&rows, compat.is_9())
     }
 
     pub fn list_json(&self) -> String {
@@ -72,7 +75,7 @@ impl ManagerVcls {
         text
     }
 
-    pub fn deps(&self) -> String {
+    pub fn deps(&self, compat: Compat) -> String {
         let mut rows = String::new();
         for prog in &self.progs {
             if prog.uses.is_empty() {
@@ -82,7 +85,7 @@ impl ManagerVcls {
                 rows.push_str(&format!("{}\t{used}\n", prog.name));
             }
         }
-        base::columns(&rows)
+        base::columns(&rows, compat.is_9())
     }
 
     pub fn deps_json(&self) -> String {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! States, labels and discards, with a worker that says yes to all and without one.
 
+use tables::Compat;
+
 use super::*;
 
 #[derive(Default)]
@@ -41,7 +43,9 @@ fn a_cold_vcl_never_becomes_active() {
     add(&mut vcls, "w", VclState::Warm, &[], &mut worker);
     assert_eq!(vcls.use_vcl("w", Mono(0.0), &mut worker).unwrap().text(), "VCL 'w' now active");
     assert_eq!(vcls.not_startable(), None);
-    assert_eq!(vcls.list(), "available   cold    cold         -    c\nactive      warm    warm         -    w\n");
+    let list = Compat::ALL.map(|compat| vcls.list(compat));
+    assert_eq!(list[0], "available   cold    cold         -    c\nactive      warm    warm         -    w\n");
+    assert_eq!(list[1], "available   cold   cold   -   c\nactive      warm   warm   -   w\n");
 }
 
 #[test]
@@ -81,7 +85,7 @@ fn labels_hold_their_vcl() {
         vcls.push_lines(),
         ["vcl.load a vcl_a/b 1auto", "vcl.label l a", "vcl.load main vcl_main/b 1auto", "vcl.use \"main\""]
     );
-    assert_eq!(vcls.deps(), "a\nl      a\nmain   l\n");
+    assert_eq!(vcls.deps(Compat::V7_1), "a\nl      a\nmain   l\n");
 }
 
 #[test]

@@ -30,8 +30,8 @@ LATER_DEFAULTS = {"feature"}
 # ... and smallest values (8.0).
 LATER_MINIMA = {"rush_exponent"}
 
-# Commands whose help is that of a later release (7.5).
-LATER_HELP = {"param.reset"}
+# Commands whose help is that of a later release (7.4, 7.5).
+LATER_HELP = {"param.reset", "vcl.state"}
 
 # Commands whose replies must be the same; times and ids aside.
 SAME = [
