@@ -20,6 +20,7 @@ pub mod query;
 pub mod receiver;
 pub mod record;
 pub mod redact;
+pub mod rows;
 pub mod select;
 pub mod source;
 pub mod tool;

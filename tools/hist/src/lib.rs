@@ -13,6 +13,7 @@ use histogram::AxisHistogram;
 use logq::getopt::{OptMatch, ToolOption};
 use logq::live::LiveLog;
 use logq::program::{self, ToolCli, ToolProgram};
+use logq::rows;
 use logq::tool::ToolFailure;
 use logq::{BeginReason, Flow, Grouping, LogTool, Select, ToolSink, Txn, records};
 use profile::HistProfile;
@@ -22,20 +23,20 @@ use tables::tags::TagKind;
 
 pub const OPTIONS: &[ToolOption] = &[
     ToolOption('B', "factor", "With -r: replay speed factor"),
-    ToolOption('C', "", "Ignore case in regular expressions and strings"),
-    ToolOption('d', "", "Start with the existing log"),
-    ToolOption('g', "request|vxid", "How records are grouped for queries (default: vxid)"),
-    ToolOption('h', "", "Show this help"),
-    ToolOption('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
-    ToolOption('n', "dir", "Working directory or instance name of the server"),
+    rows::IGNORE_CASE,
+    rows::FROM_THE_START,
+    rows::GROUPING,
+    rows::HELP,
+    rows::MOST_INCOMPLETE,
+    rows::SERVER,
     ToolOption('p', "period", "Seconds between screen updates (default: 1)"),
     ToolOption('P', "profile", "Profile: a name below, or [c|b|E:]tag:[prefix]:field[:min:max]"),
-    ToolOption('Q', "file", "Read a query from this file"),
-    ToolOption('q', "query", "Only groups that match the query, see vsl-query(7)"),
-    ToolOption('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
-    ToolOption('t', "seconds|off", "How long to wait for the server (default: 5)"),
-    ToolOption('T', "seconds", "Count incomplete transactions after this time (default: 120)"),
-    ToolOption('V', "", "Show the version"),
+    rows::QUERY_FILE,
+    rows::QUERY,
+    rows::LOG_FILE,
+    rows::PATIENCE,
+    rows::COUNT_INCOMPLETE,
+    rows::VERSION,
 ];
 
 const MORE: &str = "

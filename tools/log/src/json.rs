@@ -11,35 +11,36 @@ use std::io::{self, Write};
 use logq::getopt::{OptMatch, ToolOption};
 use logq::output::ToolOutput;
 use logq::program::{self, ToolCli, ToolProgram};
+use logq::rows;
 use logq::tool::ToolFailure;
 use logq::{Flow, Grouping, LogTool, Select, ToolSink, Txn, records};
 use value::{JsonLayout, JsonValue};
 
 pub const OPTIONS: &[ToolOption] = &[
-    ToolOption('a', "", "With -w: append to the file instead of overwriting it"),
-    ToolOption('b', "", "Only backend transactions (fetches)"),
-    ToolOption('c', "", "Only client transactions (requests)"),
-    ToolOption('C', "", "Ignore case in regular expressions and strings"),
-    ToolOption('d', "", "Read the existing log from its start, and exit at its end"),
-    ToolOption('D', "", "Run in the background (requires -w)"),
-    ToolOption('E', "", "Only requests, including ESI includes"),
+    rows::APPEND,
+    rows::BACKENDS,
+    rows::CLIENTS,
+    rows::IGNORE_CASE,
+    rows::TO_THE_END,
+    rows::DAEMON,
+    rows::ESI,
     ToolOption('g', "probe|request|vxid", "One object per probe, request or transaction (default: vxid)"),
-    ToolOption('h', "", "Show this help"),
+    rows::HELP,
     ToolOption('i', "taglist", "Only members from records with these tags"),
     ToolOption('I', "[taglist:]regex", "Only from records that match the regular expression"),
-    ToolOption('k', "num", "Exit after this many groups"),
-    ToolOption('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
-    ToolOption('n', "dir", "Working directory or instance name of the server"),
+    rows::MOST_GROUPS,
+    rows::MOST_INCOMPLETE,
+    rows::SERVER,
     ToolOption('p', "", "Indent the objects instead of writing one per line"),
-    ToolOption('P', "file", "Write the process ID to this file"),
-    ToolOption('Q', "file", "Read a query from this file"),
-    ToolOption('q', "query", "Only groups that match the query, see vsl-query(7)"),
-    ToolOption('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
-    ToolOption('R', "limit[/duration]", "Show at most this many groups per duration"),
-    ToolOption('t', "seconds|off", "How long to wait for the server (default: 5)"),
-    ToolOption('T', "seconds", "Show incomplete transactions after this time (default: 120)"),
-    ToolOption('V', "", "Show the version"),
-    ToolOption('w', "filename", "Write to this file (-: standard output); SIGHUP reopens it"),
+    rows::PID_FILE,
+    rows::QUERY_FILE,
+    rows::QUERY,
+    rows::LOG_FILE,
+    rows::RATE,
+    rows::PATIENCE,
+    rows::SHOW_INCOMPLETE,
+    rows::VERSION,
+    rows::OUTPUT,
     ToolOption('x', "taglist", "Without members from records with these tags"),
     ToolOption('X', "[taglist:]regex", "Without those that match the regular expression"),
 ];

@@ -16,40 +16,41 @@ use logq::getopt::{OptMatch, ToolOption};
 use logq::output::ToolOutput;
 use logq::print::{self, PrintLook, PrintStyle};
 use logq::program::{self, ToolCli, ToolProgram};
+use logq::rows;
 use logq::source::strerror;
 use logq::tool::ToolFailure;
 use logq::{Flow, Grouping, LogTool, Select, ToolSink, Txn, records};
 use shm::vsl::LogFormat;
 
 pub const OPTIONS: &[ToolOption] = &[
-    ToolOption('a', "", "With -w: append to the file instead of overwriting it"),
+    rows::APPEND,
     ToolOption('A', "", "With -w: write text instead of binary records"),
-    ToolOption('b', "", "Only backend transactions (fetches)"),
-    ToolOption('c', "", "Only client transactions (requests)"),
-    ToolOption('C', "", "Ignore case in regular expressions and strings"),
-    ToolOption('d', "", "Read the existing log from its start, and exit at its end"),
-    ToolOption('D', "", "Run in the background (requires -w)"),
-    ToolOption('E', "", "Only requests, including ESI includes"),
+    rows::BACKENDS,
+    rows::CLIENTS,
+    rows::IGNORE_CASE,
+    rows::TO_THE_END,
+    rows::DAEMON,
+    rows::ESI,
     ToolOption('g', "session|request|vxid|raw", "How records are grouped (default: vxid)"),
-    ToolOption('h', "", "Show this help"),
-    ToolOption('i', "taglist", "Only these tags"),
-    ToolOption('I', "[taglist:]regex", "Only records that match the regular expression"),
-    ToolOption('k', "num", "Exit after this many groups"),
-    ToolOption('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
-    ToolOption('n', "dir", "Working directory or instance name of the server"),
-    ToolOption('P', "file", "Write the process ID to this file"),
-    ToolOption('Q', "file", "Read a query from this file"),
-    ToolOption('q', "query", "Only groups that match the query, see vsl-query(7)"),
+    rows::HELP,
+    rows::TAGS,
+    rows::MATCHES,
+    rows::MOST_GROUPS,
+    rows::MOST_INCOMPLETE,
+    rows::SERVER,
+    rows::PID_FILE,
+    rows::QUERY_FILE,
+    rows::QUERY,
     ToolOption('r', "filename", "Read a file that -w wrote (-: standard input)"),
-    ToolOption('R', "limit[/duration]", "Show at most this many groups per duration"),
-    ToolOption('t', "seconds|off", "How long to wait for the server (default: 5)"),
-    ToolOption('T', "seconds", "Show incomplete transactions after this time (default: 120)"),
+    rows::RATE,
+    rows::PATIENCE,
+    rows::SHOW_INCOMPLETE,
     ToolOption('u', "", "With -w: write unbuffered"),
     ToolOption('v', "", "Prefix each line with its transaction ID"),
-    ToolOption('V', "", "Show the version"),
-    ToolOption('w', "filename", "Write to this file (-: standard output); SIGHUP reopens it"),
-    ToolOption('x', "taglist", "Exclude these tags"),
-    ToolOption('X', "[taglist:]regex", "Exclude records that match the regular expression"),
+    rows::VERSION,
+    rows::OUTPUT,
+    rows::OTHER_TAGS,
+    rows::OTHER_MATCHES,
 ];
 
 const MORE: &str = "

@@ -14,33 +14,34 @@ use format::NcsaFormat;
 use logq::getopt::{OptMatch, ToolOption};
 use logq::output::ToolOutput;
 use logq::program::{self, ToolCli, ToolProgram};
+use logq::rows;
 use logq::source::strerror;
 use logq::tool::ToolFailure;
 use logq::{Flow, Grouping, LogTool, Select, ToolSink, Txn};
 
 pub const OPTIONS: &[ToolOption] = &[
-    ToolOption('a', "", "With -w: append to the file instead of overwriting it"),
+    rows::APPEND,
     ToolOption('b', "", "Log backend transactions (fetches)"),
     ToolOption('c', "", "Log client transactions (requests; the default)"),
-    ToolOption('C', "", "Ignore case in regular expressions and strings"),
-    ToolOption('d', "", "Read the existing log from its start, and exit at its end"),
-    ToolOption('D', "", "Run in the background (requires -w)"),
-    ToolOption('E', "", "Only requests, including ESI includes"),
+    rows::IGNORE_CASE,
+    rows::TO_THE_END,
+    rows::DAEMON,
+    rows::ESI,
     ToolOption('F', "format", "Format of a line, see varnishncsa(1)"),
     ToolOption('f', "formatfile", "Read the format from the first line of this file"),
-    ToolOption('g', "request|vxid", "How records are grouped for queries (default: vxid)"),
-    ToolOption('h', "", "Show this help"),
+    rows::GROUPING,
+    rows::HELP,
     ToolOption('j', "", "Escape values for JSON"),
-    ToolOption('k', "num", "Exit after this many groups"),
-    ToolOption('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
-    ToolOption('n', "dir", "Working directory or instance name of the server"),
-    ToolOption('P', "file", "Write the process ID to this file"),
-    ToolOption('Q', "file", "Read a query from this file"),
-    ToolOption('q', "query", "Only groups that match the query, see vsl-query(7)"),
-    ToolOption('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
-    ToolOption('R', "limit[/duration]", "Show at most this many groups per duration"),
-    ToolOption('t', "seconds|off", "How long to wait for the server (default: 5)"),
-    ToolOption('V', "", "Show the version"),
+    rows::MOST_GROUPS,
+    rows::MOST_INCOMPLETE,
+    rows::SERVER,
+    rows::PID_FILE,
+    rows::QUERY_FILE,
+    rows::QUERY,
+    rows::LOG_FILE,
+    rows::RATE,
+    rows::PATIENCE,
+    rows::VERSION,
     ToolOption('w', "filename", "Write to this file (-: standard output)"),
 ];
 

@@ -16,6 +16,7 @@ use filter::StatFilter;
 use logq::getopt::{OptMatch, ToolOption};
 use logq::live::no_screen;
 use logq::program::{self, ToolCli, ToolProgram};
+use logq::rows;
 use logq::source::strerror;
 use logq::tool::{Attach, ToolFailure};
 use shm::reader::CounterReader;
@@ -26,14 +27,14 @@ pub const OPTIONS: &[ToolOption] = &[
     ToolOption('1', "", "Print the counters once and exit, the default when the output is no terminal"),
     ToolOption('c', "", "Show the counters live, the default on a terminal"),
     ToolOption('f', "glob", "Only counters that match (^glob: exclude them)"),
-    ToolOption('h', "", "Show this help"),
+    rows::HELP,
     ToolOption('I', "glob", "Include counters that match; -I and -X are tested in order"),
     ToolOption('j', "", "Print the counters once, as JSON"),
     ToolOption('l', "", "List the counters"),
-    ToolOption('n', "dir", "Working directory or instance name of the server"),
+    rows::SERVER,
     ToolOption('r', "", "Show negative gauges as they are instead of as 0"),
-    ToolOption('t', "seconds|off", "How long to wait for the server (default: 5)"),
-    ToolOption('V', "", "Show the version"),
+    rows::PATIENCE,
+    rows::VERSION,
     ToolOption('X', "glob", "Exclude counters that match"),
     ToolOption('x', "", "Print the counters once, as XML"),
 ];

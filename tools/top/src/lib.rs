@@ -14,6 +14,7 @@ use entries::TopEntries;
 use logq::getopt::{OptMatch, ToolOption};
 use logq::live::LiveLog;
 use logq::program::{self, ToolCli, ToolProgram};
+use logq::rows;
 use logq::tool::ToolFailure;
 use logq::{Flow, LogTool, Select, ToolSink, Txn};
 use networks::Database;
@@ -22,27 +23,27 @@ use talkers::Talkers;
 
 pub const OPTIONS: &[ToolOption] = &[
     ToolOption('1', "", "Count the existing log, print the result, and exit"),
-    ToolOption('b', "", "Only backend transactions (fetches)"),
-    ToolOption('c', "", "Only client transactions (requests)"),
-    ToolOption('C', "", "Ignore case in regular expressions and strings"),
-    ToolOption('d', "", "Start with the existing log"),
-    ToolOption('E', "", "Only requests, including ESI includes"),
+    rows::BACKENDS,
+    rows::CLIENTS,
+    rows::IGNORE_CASE,
+    rows::FROM_THE_START,
+    rows::ESI,
     ToolOption('f', "", "Only the first word of each record"),
     ToolOption('g', "session|request|vxid|raw", "How records are grouped for queries (default: vxid)"),
-    ToolOption('h', "", "Show this help"),
-    ToolOption('i', "taglist", "Only these tags"),
-    ToolOption('I', "[taglist:]regex", "Only records that match the regular expression"),
-    ToolOption('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
-    ToolOption('n', "dir", "Working directory or instance name of the server"),
+    rows::HELP,
+    rows::TAGS,
+    rows::MATCHES,
+    rows::MOST_INCOMPLETE,
+    rows::SERVER,
     ToolOption('p', "period", "Averaging period in seconds (default: 60)"),
-    ToolOption('Q', "file", "Read a query from this file"),
-    ToolOption('q', "query", "Only groups that match the query, see vsl-query(7)"),
-    ToolOption('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
-    ToolOption('t', "seconds|off", "How long to wait for the server (default: 5)"),
-    ToolOption('T', "seconds", "Count incomplete transactions after this time (default: 120)"),
-    ToolOption('x', "taglist", "Exclude these tags"),
-    ToolOption('X', "[taglist:]regex", "Exclude records that match the regular expression"),
-    ToolOption('V', "", "Show the version"),
+    rows::QUERY_FILE,
+    rows::QUERY,
+    rows::LOG_FILE,
+    rows::PATIENCE,
+    rows::COUNT_INCOMPLETE,
+    rows::OTHER_TAGS,
+    rows::OTHER_MATCHES,
+    rows::VERSION,
 ];
 
 const MORE: &str = "

@@ -15,23 +15,24 @@ use std::time::Duration;
 use exporter::{Destination, ExportProtocol, Exporter};
 use logq::getopt::{self, OptMatch, ToolOption};
 use logq::program::{self, ToolCli, ToolProgram};
+use logq::rows;
 use logq::tool::ToolFailure;
 use logq::{Flow, Grouping, LogTool, Redaction, Select, ToolSink, Txn};
 use sampling::Sampling;
 
 pub const OPTIONS: &[ToolOption] = &[
-    ToolOption('d', "", "Read the existing log from its start, and exit at its end"),
+    rows::TO_THE_END,
     ToolOption('D', "", "Run in the background"),
-    ToolOption('h', "", "Show this help"),
+    rows::HELP,
     ToolOption('k', "num", "Exit after this many requests"),
-    ToolOption('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
-    ToolOption('n', "dir", "Working directory or instance name of the server"),
-    ToolOption('P', "file", "Write the process ID to this file"),
+    rows::MOST_INCOMPLETE,
+    rows::SERVER,
+    rows::PID_FILE,
     ToolOption('q', "query", "Only requests that match the query, see vsl-query(7)"),
-    ToolOption('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
-    ToolOption('t', "seconds|off", "How long to wait for the server (default: 5)"),
+    rows::LOG_FILE,
+    rows::PATIENCE,
     ToolOption('T', "seconds", "Export incomplete transactions after this time (default: 120)"),
-    ToolOption('V', "", "Show the version"),
+    rows::VERSION,
 ];
 
 const LONG: &[&str] = &["to", "grpc", "ratio", "slow", "no-errors", "no-caller", "service", "attribute", "field", "ca"];
