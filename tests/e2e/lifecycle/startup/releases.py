@@ -52,7 +52,7 @@ RELEASES = {
     "7.7": [
         (UNIT + " -p feature=+http2",), ("-j linux " + UNIT,) if ROOT else (UNIT,),
         ("-j linux,transparent_hugepage=disable " + PLAIN, "no effect here") if ROOT else (UNIT,),
-        (PLAIN + " -p panic_buffer=64k", "panic_buffer is ignored"), (PLAIN + " -p ban_any_variant=100", "no effect"), (PLAIN + " -p http_req_overflow_status=431",),
+        (PLAIN + " -p panic_buffer=64k", "panic_buffer is ignored"), (PLAIN + " -p ban_any_variant=100",), (PLAIN + " -p http_req_overflow_status=431",),
         ("-a {own}:{ports} -f {f} -s malloc,64m",), (PLAIN + " -p backend_wait_limit=10 -p backend_wait_timeout=5",),
         (PLAIN + " -p pipe_task_deadline=1h -p vcc_feature=none",), ("-a 127.0.0.1:0 -a @{name} -f {f} -s malloc,64m",),
     ],
