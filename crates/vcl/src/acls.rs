@@ -8,6 +8,7 @@ use tables::vclvars::Type;
 
 use crate::code::DiagnosticCode;
 use crate::diag::{DiagnosticDraft, DiagnosticSeverity};
+use crate::fold::{AclNetwork, Folding, fold};
 use crate::program::{AclDecl, AclEntry};
 use crate::symbols::SymbolMeaning;
 use crate::token::{Tok, Token};
@@ -17,6 +18,9 @@ struct Flags {
     log: bool,
     pedantic: bool,
     table: bool,
+    fold: bool,
+    /// Each change by folding gets a warning.
+    report: bool,
 }
 
 struct EntrySource {
@@ -29,7 +33,13 @@ struct EntrySource {
     mask_after: Option<u32>,
 }
 
-type Seen = HashMap<(IpAddr, u8), (bool, Token)>;
+/// A declaration so far.
+struct AclSoFar {
+    decl: AclDecl,
+    seen: HashMap<(IpAddr, u8), (bool, Token)>,
+    /// The different networks, in order.
+    networks: Vec<AclNetwork>,
+}
 
 impl Vcc<'_> {
     pub fn acl(&mut self) -> VccResult {
@@ -38,16 +48,20 @@ impl Vcc<'_> {
         let id = self.declare(Type::Acl)?;
         let flags = self.acl_flags()?;
         let name = self.syms.get(id).name.clone();
-        let Flags { log, pedantic, table } = flags;
-        let mut decl = AclDecl { name, log, pedantic, table, entries: Vec::new() };
-        let mut seen = Seen::new();
+        let Flags { log, pedantic, table, fold, report } = flags;
+        let decl = AclDecl { name, log, pedantic, table, fold, entries: Vec::new() };
+        let mut acl = AclSoFar { decl, seen: HashMap::new(), networks: Vec::new() };
         self.skip_c(b'{')?;
         while !self.is_c(b'}') {
             let entry = self.acl_entry()?;
-            self.acl_add(entry, &mut decl, &mut seen)?;
+            self.acl_add(entry, &mut acl)?;
             self.skip_c(b';')?;
         }
         self.next();
+        if fold && report {
+            self.report_folding(&acl);
+        }
+        let mut decl = acl.decl;
         // An entry that only got a warning is accepted.
         decl.pedantic &= self.syntax > 40;
         let index = self.program.acls.len() as u32;
@@ -57,7 +71,8 @@ impl Vcc<'_> {
     }
 
     fn acl_flags(&mut self) -> VccResult<Flags> {
-        let mut flags = Flags { log: false, pedantic: true, table: false };
+        let fold = self.options.compat.is_9();
+        let mut flags = Flags { log: false, pedantic: true, table: false, fold, report: true };
         while let Tok::C(sign @ (b'+' | b'-')) = self.tok() {
             let on = sign == b'+';
             let flag = self.peek(1);
@@ -75,7 +90,7 @@ impl Vcc<'_> {
             } else if self.here_is("table") {
                 flags.table = on;
             } else if self.here_is("fold") {
-                self.fold_options()?;
+                (flags.fold, flags.report) = (on, self.fold_options(on)?);
             } else {
                 return self.fail(DiagnosticCode::AclEntry, "Unknown ACL flag:\n");
             }
@@ -84,20 +99,48 @@ impl Vcc<'_> {
         Ok(flags)
     }
 
-    /// Takes the rest of `+fold(-report)`, up to its last token. Releases from 7.5 on merge entries by this flag, which
-    /// changes no result and here no speed.
-    fn fold_options(&mut self) -> VccResult {
+    /// Takes the rest of `+fold(-report)`, up to its last token; whether what is folded is reported.
+    fn fold_options(&mut self, on: bool) -> VccResult<bool> {
         if self.peek(1).tok != Tok::C(b'(') {
-            return Ok(());
+            return Ok(true);
         }
         self.next();
+        if !on {
+            return self.fail(DiagnosticCode::AclEntry, "-fold(...) is invalid, use -fold:\n");
+        }
         self.next();
+        let reports = self.is_c(b'+');
         if !matches!(self.tok(), Tok::C(b'+' | b'-')) || !self.is_word(&self.peek(1), "report") {
             return self.fail(DiagnosticCode::AclEntry, "Expected +report or -report at:\n");
         }
         self.next();
         self.next();
-        self.expect(Tok::C(b')'))
+        self.expect(Tok::C(b')'))?;
+        Ok(reports)
+    }
+
+    /// Warns of each network that is folded.
+    fn report_folding(&mut self, acl: &AclSoFar) {
+        let mut changes = Vec::new();
+        fold(&acl.networks, &mut |change| changes.push(change));
+        // A network that is wider than its entry has the entry's token.
+        let tokens: HashMap<usize, Token> =
+            acl.networks.iter().map(|net| (net.entry, acl.seen[&(net.ip, net.bits)].1)).collect();
+        for change in changes {
+            let (first, between, second, last) = match change {
+                Folding::Contained { inner, outer } => (outer, "supersedes / removes:\n", inner, String::new()),
+                Folding::Halves { left, right } => {
+                    let removing = "removing the latter and expanding mask of the former by one to";
+                    (left, "left of:\n", right, format!("{removing} /{}\n", left.bits - 1))
+                }
+            };
+            self.begin(DiagnosticCode::AclEntry, "ACL entry:\n");
+            self.show(&tokens[&first.entry]);
+            self.say(between);
+            self.show(&tokens[&second.entry]);
+            self.say(&last);
+            self.warn();
+        }
     }
 
     fn acl_entry(&mut self) -> VccResult<EntrySource> {
@@ -141,11 +184,11 @@ impl Vcc<'_> {
         Ok(EntrySource { negated, in_parentheses, addr, host, mask, mask_after })
     }
 
-    fn acl_add(&mut self, entry: EntrySource, decl: &mut AclDecl, seen: &mut Seen) -> VccResult {
+    fn acl_add(&mut self, entry: EntrySource, acl: &mut AclSoFar) -> VccResult {
         if let Some((ip, bits)) = net_notation(&entry.host) {
             let bits = entry.mask.map_or(bits, |(bits, _)| bits);
-            self.acl_address(&entry, IpAddr::V4(ip), bits, decl, seen)?;
-            self.acl_push(&entry, Vec::new(), decl);
+            self.acl_address(&entry, IpAddr::V4(ip), bits, acl)?;
+            self.acl_push(&entry, Vec::new(), &mut acl.decl);
             return Ok(());
         }
         let found = match self.addresses(&entry.host) {
@@ -175,9 +218,9 @@ impl Vcc<'_> {
         }
         for ip in &found {
             let bits = entry.mask.map_or(if ip.is_ipv4() { 32 } else { 128 }, |(bits, _)| bits);
-            self.acl_address(&entry, *ip, bits, decl, seen)?;
+            self.acl_address(&entry, *ip, bits, acl)?;
         }
-        self.acl_push(&entry, found, decl);
+        self.acl_push(&entry, found, &mut acl.decl);
         Ok(())
     }
 
@@ -191,14 +234,7 @@ impl Vcc<'_> {
         });
     }
 
-    fn acl_address(
-        &mut self,
-        entry: &EntrySource,
-        ip: IpAddr,
-        bits: u32,
-        decl: &AclDecl,
-        seen: &mut Seen,
-    ) -> VccResult {
+    fn acl_address(&mut self, entry: &EntrySource, ip: IpAddr, bits: u32, acl: &mut AclSoFar) -> VccResult {
         let (most, family) = if ip.is_ipv4() { (32, "IPv4") } else { (128, "IPv6") };
         if bits > most {
             let at = entry.mask.map_or(entry.addr, |(_, token)| token);
@@ -209,7 +245,7 @@ impl Vcc<'_> {
             );
         }
         let net = masked(ip, bits);
-        if net != ip && decl.pedantic {
+        if net != ip && acl.decl.pedantic {
             let say = format!("Non-zero bits in masked part, (maybe use {net}/{bits} ?)\n");
             // Varnish before 7.0 accepted host bits beyond the mask silently, and files of that time declare `vcl
             // 4.0;`.
@@ -223,8 +259,9 @@ impl Vcc<'_> {
             self.show(&entry.addr);
             self.warn();
         }
-        match seen.get(&(net, bits as u8)) {
-            Some((negated, first)) if *negated != entry.negated => {
+        let (bits, is_negated, index) = (bits as u8, entry.negated, acl.decl.entries.len());
+        match acl.seen.get(&(net, bits)) {
+            Some((negated, first)) if *negated != is_negated => {
                 let first = *first;
                 self.begin(DiagnosticCode::AclEntry, "Conflicting ACL entries:\n");
                 self.show(&first);
@@ -232,7 +269,8 @@ impl Vcc<'_> {
             }
             Some(_) => Ok(()),
             None => {
-                seen.insert((net, bits as u8), (entry.negated, entry.addr));
+                acl.seen.insert((net, bits), (is_negated, entry.addr));
+                acl.networks.push(AclNetwork { ip: net, bits, is_negated, entry: index, is_folded: false });
                 Ok(())
             }
         }

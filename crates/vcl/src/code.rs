@@ -187,7 +187,8 @@ codes! {
     AclEntry "acl-entry":
         "an entry or a flag that an ACL can't have",
         "An entry is an address or a name in quotes, and may have one mask, behind the quotes or inside them. IPv4 has 32 bits and \
-         IPv6 128. One network can't be both in it and, by a !, out of it. The flags are +log, +table and -pedantic.",
+         IPv6 128. One network can't be both in it and, by a !, out of it. The flags are +log, +table, \
+         +fold and -pedantic. A warning names entries that folding (+fold, default with --compat 9) removes or joins.",
         "acl office {\n    \"192.0.2.0\"/33;\n}\nsub vcl_recv {\n    if (client.ip ~ office) {\n        return (pass);\n    }\n}\n"
         => "acl office {\n    \"192.0.2.0\"/24;\n}\nsub vcl_recv {\n    if (client.ip ~ office) {\n        return (pass);\n    }\n}\n";
     AclHostBits "acl-host-bits":

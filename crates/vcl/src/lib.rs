@@ -15,6 +15,7 @@ mod diag;
 mod dialect;
 mod emit;
 mod expr;
+pub mod fold;
 pub mod format;
 mod hint;
 mod input;

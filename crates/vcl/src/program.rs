@@ -387,6 +387,8 @@ pub struct AclDecl {
     /// False only with the flag `-pedantic`.
     pub pedantic: bool,
     pub table: bool,
+    /// Networks that belong together are one: [`crate::fold`].
+    pub fold: bool,
     pub entries: Vec<AclEntry>,
 }
 

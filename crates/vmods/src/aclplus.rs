@@ -97,7 +97,7 @@ fn acl(mut rules: Vec<Rule<'_>>) -> (Option<Acl>, Vec<Text>) {
         mask: Some(rule.bits),
         ..DeclaredEntry::default()
     };
-    let flags = AclFlags { log: false, pedantic: false, table: false };
+    let flags = AclFlags { pedantic: false, ..AclFlags::default() };
     let decl = AclDeclaration { name: "aclplus".into(), flags, entries: rules.iter().map(entry).collect() };
     let built = Acl::build(&decl, &mut |_| Err("not an address".into()), &mut Vec::new());
     (built.ok(), rules.iter().map(|rule| Text::copy(rule.text.as_bytes())).collect())

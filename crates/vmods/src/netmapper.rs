@@ -172,7 +172,7 @@ impl Database {
             mask: Some(network.bits),
             ..DeclaredEntry::default()
         };
-        let flags = AclFlags { log: false, pedantic: false, table: false };
+        let flags = AclFlags { pedantic: false, ..AclFlags::default() };
         let decl = AclDeclaration { name: "netmapper".into(), flags, entries: networks.iter().map(entry).collect() };
         let acl =
             Acl::build(&decl, &mut |_| Err("not an address".into()), &mut Vec::new()).map_err(|reason| reason.text)?;

@@ -3,7 +3,10 @@
 //!
 //! As in Varnish an IPv4 address never matches an IPv6 entry, and a name stands for all its addresses at load time.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use vcl::fold::{AclNetwork, fold};
 
 /// An ACL as its declaration says it.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +19,7 @@ pub struct AclDeclaration {
     pub entries: Vec<DeclaredEntry>,
 }
 
-/// The flags `+log`, `-pedantic` and `+table`.
+/// The flags `+log`, `-pedantic`, `+table` and `+fold`.
 #[derive(Clone, Copy, Debug)]
 pub struct AclFlags {
     /// Log a `VCL_acl` record for each match.
@@ -25,11 +28,13 @@ pub struct AclFlags {
     pub pedantic: bool,
     /// Changes nothing but the log text for no match, as Varnish's tables do.
     pub table: bool,
+    /// Networks that belong together become one ([`vcl::fold`]), which only the log shows.
+    pub fold: bool,
 }
 
 impl Default for AclFlags {
     fn default() -> Self {
-        AclFlags { log: false, pedantic: true, table: false }
+        AclFlags { log: false, pedantic: true, table: false, fold: false }
     }
 }
 
@@ -120,6 +125,9 @@ impl Acl {
                 acl.add(decl, index, ip, mask)?;
             }
         }
+        if decl.flags.fold {
+            acl.fold(decl);
+        }
         acl.no_match = decl.flags.log.then(|| {
             let word = if decl.flags.table && acl.disjoint_rules() > 1 { "NO MATCH" } else { "NO_MATCH" };
             format!("{word} {}", decl.name).into()
@@ -164,10 +172,7 @@ impl Acl {
         let prefix = bits & leading(mask);
         let mut fixed = String::new();
         if prefix != bits {
-            let shown = match ip {
-                IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::from_bits((prefix >> 96) as u32)),
-                IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from_bits(prefix)),
-            };
+            let shown = if ip.is_ipv4() { v4_of(prefix) } else { v6_of(prefix) };
             fixed = format!("{shown}/{mask}");
             if decl.flags.pedantic {
                 return Err(fault(index, false, format!("Non-zero bits in masked part, (maybe use {fixed} ?)\n")));
@@ -181,6 +186,36 @@ impl Acl {
             other: Some(earlier),
             text: "Conflicting ACL entries:\n".into(),
         })
+    }
+
+    /// Makes one rule of those that belong together. Results of matches stay the same.
+    fn fold(&mut self, decl: &AclDeclaration) {
+        let mut networks: Vec<AclNetwork> = self.networks().collect();
+        networks.sort_by_key(|net| net.entry);
+        let folded = fold(&networks, &mut |_| {});
+        if folded.len() == networks.len() {
+            return;
+        }
+        let (v4, v6) = (std::mem::take(&mut self.v4), std::mem::take(&mut self.v6));
+        let mut logs: HashMap<(IpAddr, u8), Option<Box<str>>> = v4.logs(v4_of).chain(v6.logs(v6_of)).collect();
+        for net in folded {
+            let log = match logs.remove(&(net.ip, net.bits)).filter(|_| !net.is_folded) {
+                Some(log) => log,
+                None => {
+                    decl.flags.log.then(|| log_text(&decl.name, &decl.entries[net.entry], net.bits.into(), "folded"))
+                }
+            };
+            let (family, prefix) = match net.ip {
+                IpAddr::V4(ip) => (&mut self.v4, aligned4(ip)),
+                IpAddr::V6(ip) => (&mut self.v6, ip.to_bits()),
+            };
+            let rule = Rule { prefix, allowed: !net.is_negated, log, entry: net.entry };
+            family.insert(net.bits, rule).expect("folding contradicts no entry");
+        }
+    }
+
+    fn networks(&self) -> impl Iterator<Item = AclNetwork> {
+        self.v4.networks(v4_of).chain(self.v6.networks(v6_of))
     }
 
     /// Number of rules that no longer rule covers part of: Varnish puts just these into its table.
@@ -217,6 +252,25 @@ impl Family {
         })
     }
 
+    /// Each rule as a network; `ip` makes an address of its prefix.
+    fn networks(&self, ip: fn(u128) -> IpAddr) -> impl Iterator<Item = AclNetwork> {
+        let network = move |bits: u8, rule: &Rule| AclNetwork {
+            ip: ip(rule.prefix),
+            bits,
+            is_negated: !rule.allowed,
+            entry: rule.entry,
+            is_folded: false,
+        };
+        self.0.iter().flat_map(move |(bits, rules)| rules.iter().map(move |rule| network(*bits, rule)))
+    }
+
+    /// The log text of each rule.
+    fn logs(self, ip: fn(u128) -> IpAddr) -> impl Iterator<Item = ((IpAddr, u8), Option<Box<str>>)> {
+        self.0
+            .into_iter()
+            .flat_map(move |(bits, rules)| rules.into_iter().map(move |rule| ((ip(rule.prefix), bits), rule.log)))
+    }
+
     /// Rules that no shorter rule covers.
     fn outermost(&self) -> usize {
         let covered = |mask: u8, prefix: u128| {
@@ -235,6 +289,14 @@ fn fault(entry: usize, at_mask: bool, text: impl Into<String>) -> AclError {
 
 fn aligned4(ip: Ipv4Addr) -> u128 {
     u128::from(ip.to_bits()) << 96
+}
+
+fn v4_of(prefix: u128) -> IpAddr {
+    Ipv4Addr::from_bits((prefix >> 96) as u32).into()
+}
+
+fn v6_of(prefix: u128) -> IpAddr {
+    Ipv6Addr::from_bits(prefix).into()
 }
 
 fn leading(mask: u32) -> u128 {
@@ -327,7 +389,7 @@ mod tests {
         Acl::build(&decl(flags, entries), &mut resolve, &mut Vec::new())
     }
 
-    const LOG: AclFlags = AclFlags { log: true, pedantic: true, table: false };
+    const LOG: AclFlags = AclFlags { log: true, pedantic: true, table: false, fold: false };
 
     fn check(acl: &Acl, ip: &str, allowed: bool, log: &str) {
         let want = AclVerdict { allowed, log: Some(log) };
@@ -361,6 +423,19 @@ mod tests {
         check(&acl, "10.3.0.1", false, "NO MATCH a");
         let acl = build(flags, r#""10.0.0.0"/24; !"10.0.0.1""#).expect("good");
         check(&acl, "10.3.0.1", false, "NO_MATCH a");
+    }
+
+    #[test]
+    fn folded_entries_are_logged_as_such() {
+        let flags = AclFlags { fold: true, ..LOG };
+        let text = r#""10.0.0.128"/25; "10.0.0.0"/25; "10.0.1.0/24"; "10.1.0.0"/16; "10.1.2.3"; ! "10.1.4.4"; "192.0.2.2"; "192.0.2.3""#;
+        let acl = build(flags, text).expect("good");
+        check(&acl, "10.0.0.200", true, r#"MATCH a "10.0.0.0"/23 fixed: folded"#);
+        check(&acl, "10.0.1.1", true, r#"MATCH a "10.0.0.0"/23 fixed: folded"#);
+        check(&acl, "10.1.2.3", true, r#"MATCH a "10.1.0.0"/16"#);
+        check(&acl, "10.1.4.4", false, r#"NEG_MATCH a "10.1.4.4""#);
+        check(&acl, "192.0.2.3", true, r#"MATCH a "192.0.2.2" fixed: folded"#);
+        check(&acl, "192.0.2.1", false, "NO_MATCH a");
     }
 
     #[test]

@@ -284,7 +284,7 @@ fn build_acl(decl: &AclDecl) -> Result<Acl, String> {
     };
     let built = AclDeclaration {
         name: decl.name.clone(),
-        flags: AclFlags { log: decl.log, pedantic: decl.pedantic, table: decl.table },
+        flags: AclFlags { log: decl.log, pedantic: decl.pedantic, table: decl.table, fold: decl.fold },
         entries: decl.entries.iter().map(entry).collect(),
     };
     // Names were resolved when this was compiled; what didn't resolve then doesn't now.

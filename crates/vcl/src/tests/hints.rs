@@ -331,6 +331,8 @@ fn words_of_later_releases() {
     };
     good("acl a { \"192.0.2.1\"; } unused a; backend c none; unused c; sub s { } unused s; probe p { } unused p;");
     bad("import std; unused std;", "It may be a backend, a probe, an acl or a sub.");
+    let wrong = try_compile("vcl 4.1; backend b none; acl a -fold(-report) { \"192.0.2.1\"; }");
+    assert!(wrong.is_err_and(|reason| reason.starts_with("-fold(...) is invalid, use -fold:\n")));
     for flags in ["+fold", "-fold", "+fold(-report)", "+log +fold(+report) -pedantic"] {
         good(&format!("acl a {flags} {{ \"192.0.2.1\"; }} sub vcl_recv {{ if (client.ip ~ a) {{ return (pass); }} }}"));
     }
