@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Numbers as varnish-7.1's tools read them: at most 15 digits, at most three of the fraction's digits count.
+//! Numbers as varnish-7.1's tools read them: at most 15 digits, at most three of the fraction's digits count. [`strtod`] and [`whole`] read them as
+//! tools of later releases do.
 
 const MAX_DIGITS: usize = 15;
 /// The largest value that may have a fraction.
@@ -56,7 +57,7 @@ pub fn duration(text: &str) -> Option<f64> {
 
 /// An integer as strtol(3) with base 0 reads it, and what follows.
 pub fn integer(text: &str) -> Option<(i64, &str)> {
-    let text = text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b');
+    let text = skip_c_spaces(text);
     let (negative, digits) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
@@ -78,6 +79,34 @@ pub fn integer(text: &str) -> Option<(i64, &str)> {
         value.saturating_mul(i64::from(radix)).saturating_add(i64::from(digit))
     });
     Some((if negative { -value } else { value }, &digits[n..]))
+}
+
+fn skip_c_spaces(text: &str) -> &str {
+    text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b')
+}
+
+/// The number that a text is, as strtod(3) reads it; None if something is behind it, or if it is too large. Of hexadecimal ones only whole numbers.
+pub fn strtod(text: &str) -> Option<f64> {
+    let text = skip_c_spaces(text);
+    match text.parse::<f64>() {
+        Ok(value) if value.is_infinite() && text.contains(|c: char| c.is_ascii_digit()) => None,
+        Ok(value) => Some(value),
+        Err(_) => match integer(text)? {
+            (value, "") => Some(value as f64),
+            _ => None,
+        },
+    }
+}
+
+/// The whole number that a text is, as strtoll(3) with base 0 reads it; of one with a fraction or an exponent what is before its point.
+pub fn whole(text: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?;
+    match integer(text) {
+        Some((value, "")) => Some(value),
+        Some((_, rest)) if rest.starts_with(['.', 'e']) => strtod(text).map(|value| value as i64),
+        None if skip_c_spaces(text).starts_with(['.', 'e']) => strtod(text).map(|value| value as i64),
+        Some(_) | None => None,
+    }
 }
 
 #[cfg(test)]
@@ -109,11 +138,35 @@ mod tests {
         assert_eq!(integer("x"), None);
     }
 
+    #[test]
+    fn numbers_of_later_releases() {
+        for (text, expected) in [
+            ("0.0007", Some(0.0007)),
+            (" -1.5", Some(-1.5)),
+            ("+.5e1", Some(5.0)),
+            ("0x10", Some(16.0)),
+            ("1e999", None),
+            ("1.5 ", None),
+            ("1.5s", None),
+            ("", None),
+        ] {
+            assert_eq!(strtod(text), expected, "{text}");
+        }
+        let expected =
+            [("200", 200), (" 12", 12), ("-1.9", -1), ("2e2", 200), (".9", 0), ("0x1f", 31), ("010", 8), ("010.5", 10)];
+        for (text, expected) in expected {
+            assert_eq!(whole(text.as_bytes()), Some(expected), "{text}");
+        }
+        for text in ["200 OK", "12x", "x", "", "e", ".", "1.5.5", "\u{e9}"] {
+            assert_eq!(whole(text.as_bytes()), None, "{text}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_text(bytes in proptest::collection::vec(any::<u8>(), 0..40), text in ".{0,30}") {
             let _ = number(&bytes);
-            let _ = (exact(&text), duration(&text), integer(&text));
+            let _ = (exact(&text), duration(&text), integer(&text), strtod(&text), whole(&bytes));
         }
     }
 }

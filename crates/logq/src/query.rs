@@ -63,9 +63,16 @@ enum Level {
 enum Test {
     Exists,
     Int(Compare, i64),
-    Float(Compare, f64),
+    Float(Compare, FloatOperand),
     Text { equal: bool, text: String, caseless: bool },
     Regex { matches: bool, regex: Box<Regex> },
+}
+
+/// A number of a query: as tools of 7.1 read it, with at most three digits behind its point, and as later ones do.
+#[derive(Clone, Copy, Debug)]
+struct FloatOperand {
+    seven: f64,
+    later: f64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

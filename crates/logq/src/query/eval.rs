@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Testing a group of transactions against a query.
 
+use shm::vsl::LogFormat;
+
 use super::{Expr, Level, Operand, Test};
 use crate::group::Txn;
 use crate::number;
@@ -56,7 +58,7 @@ fn record(of: &Operand, test: &Test, rec: &Rec<'_>) -> bool {
             None => return false,
         }
     }
-    passes(test, text)
+    passes(test, text, rec.format)
 }
 
 /// The word of this number (from 1) of a text; words may stand in double quotes.
@@ -86,11 +88,16 @@ pub fn word(text: &[u8], number: usize) -> Option<&[u8]> {
     Some(found)
 }
 
-fn passes(test: &Test, text: &[u8]) -> bool {
+/// Tools of 7.1 read a number at the beginning of the text; later ones want nothing else in it, and count all of its digits.
+fn passes(test: &Test, text: &[u8], format: LogFormat) -> bool {
     match test {
         Test::Exists => true,
+        Test::Int(compare, n) if format.is_wide() => number::whole(text).is_some_and(|value| compare.holds(value, *n)),
         Test::Int(compare, n) => number::number(text).is_some_and(|(value, _)| compare.holds(value as i64, *n)),
-        Test::Float(compare, x) => number::decimal(text).is_some_and(|value| compare.holds(value, *x)),
+        Test::Float(compare, x) if format.is_wide() => {
+            std::str::from_utf8(text).ok().and_then(number::strtod).is_some_and(|value| compare.holds(value, x.later))
+        }
+        Test::Float(compare, x) => number::decimal(text).is_some_and(|value| compare.holds(value, x.seven)),
         Test::Text { equal, text: wanted, caseless } => {
             let same = match caseless {
                 true => text.eq_ignore_ascii_case(wanted.as_bytes()),

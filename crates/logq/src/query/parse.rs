@@ -4,7 +4,7 @@
 use tables::tags::TagMask;
 
 use super::lex::{QueryToken, QueryTokenKind, place};
-use super::{Compare, Expr, Level, Operand, Test};
+use super::{Compare, Expr, FloatOperand, Level, Operand, Test};
 use crate::names::{self, NameError};
 use crate::{number, select};
 
@@ -184,8 +184,12 @@ impl<'a> Parser<'a> {
     fn number(&self) -> Result<Number, String> {
         let text = self.value("number")?;
         if text.contains('.') {
-            let value = number::exact(text).ok_or_else(|| self.complain("Floating point parse error"))?;
-            return Ok(Number::Float(value));
+            let later = number::strtod(text.trim_end());
+            let seven = number::exact(text).or(later);
+            let (Some(seven), Some(later)) = (seven, later.or(seven)) else {
+                return Err(self.complain("Floating point parse error"));
+            };
+            return Ok(Number::Float(FloatOperand { seven, later }));
         }
         match number::integer(text) {
             Some((n, rest)) if rest.trim_start().is_empty() => Ok(Number::Int(n)),
@@ -276,5 +280,5 @@ struct LeftSide {
 
 enum Number {
     Int(i64),
-    Float(f64),
+    Float(FloatOperand),
 }

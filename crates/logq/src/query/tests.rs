@@ -2,12 +2,12 @@
 //! Queries, what they match and how they are refused.
 
 use proptest::prelude::*;
-use shm::vsl::Marker;
+use shm::vsl::{LogFormat, Marker};
 use tables::Tag;
 
 use super::*;
 use crate::group::{BeginReason, TxnType};
-use crate::record::make;
+use crate::record::{make, make_as};
 
 fn log() -> (Vec<u8>, Vec<u8>) {
     let mut req = make(Tag::Begin, 1000, Marker::Client, b"req 999 rxreq");
@@ -73,6 +73,36 @@ fn what_matches() {
     check("ReqMethod,ReqURL ~ foo", true);
     check("ReqURL eq \\\n'/foo'", true);
     assert_eq!(run("ReqURL eq '/FOO' and ReqURL ~ FOO", true), Ok(true));
+}
+
+/// The same as Varnish's varnishlog of 7.1 and of 8.0 and 9.0.2 on their own logs.
+#[test]
+fn numbers_are_read_as_the_log_s_release_does() {
+    let passes = |format, query: &str| {
+        let records = [
+            make_as(format, Tag::Timestamp, 1000, Marker::Client, b"Process: 1234567890.123456 0.000721 0.25"),
+            make_as(format, Tag::RespHeader, 1000, Marker::Client, b"X: 12s"),
+        ]
+        .concat();
+        let (kind, reason) = (TxnType::Req, BeginReason::Unknown);
+        let group = [Txn { vxid: 1000, level: 1, parent: 0, kind, reason, records: &records }];
+        Query::new(query, false).expect(query).matches(&group)
+    };
+    for (query, seven, later) in [
+        ("Timestamp:Process[2] > 0.0", false, true),
+        ("Timestamp:Process[2] == 0.000721", true, true),
+        ("Timestamp:Process[2] > 0.0007", false, true),
+        ("Timestamp:Process[2] > 0.00073", false, false),
+        ("Timestamp:Process[1] == 1234567890.123", true, false),
+        ("Timestamp:Process[2] == 0", true, true),
+        ("RespHeader:x == 12", true, false),
+        ("RespHeader:x > 11.5", true, false),
+    ] {
+        assert_eq!(passes(LogFormat::Seven, query), seven, "{query}");
+        for format in [LogFormat::Eight, LogFormat::Nine] {
+            assert_eq!(passes(format, query), later, "{query}");
+        }
+    }
 }
 
 #[test]
