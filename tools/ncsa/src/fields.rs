@@ -46,6 +46,28 @@ pub enum Occurrence {
     OfPeer,
 }
 
+/// What the records so far say of a watched value.
+#[derive(Clone, Copy, Debug, Default)]
+enum FoundValue<'a> {
+    #[default]
+    Nothing,
+    /// The header was removed.
+    Removed,
+    Value(&'a [u8]),
+}
+
+impl<'a> FoundValue<'a> {
+    fn is_nothing(self) -> bool {
+        matches!(self, FoundValue::Nothing)
+    }
+}
+
+impl<'a> From<Option<&'a [u8]>> for FoundValue<'a> {
+    fn from(value: Option<&'a [u8]>) -> FoundValue<'a> {
+        value.map_or(FoundValue::Nothing, FoundValue::Value)
+    }
+}
+
 /// A header line that was set or removed.
 #[derive(Clone, Copy)]
 struct HeaderRecord {
@@ -90,7 +112,7 @@ pub struct NcsaFields<'a> {
     /// HitMiss or HitPass, which the pass or miss came from.
     marker: Option<Tag>,
     /// A value for each of the format's watches.
-    watched: Vec<Option<&'a [u8]>>,
+    watched: Vec<FoundValue<'a>>,
 }
 
 fn is_space(b: &u8) -> bool {
@@ -121,7 +143,7 @@ impl<'a> NcsaFields<'a> {
         if !matches!(txn.kind, TxnType::Req | TxnType::Bereq) {
             return None;
         }
-        let watched = vec![None; format.watches().len()];
+        let watched = vec![FoundValue::Nothing; format.watches().len()];
         let mut fields = NcsaFields {
             view: View::new(txn),
             is_later: false,
@@ -181,16 +203,17 @@ impl<'a> NcsaFields<'a> {
         &self,
         which: Occurrence,
         record: HeaderRecord,
-        found: Option<&'a [u8]>,
+        found: FoundValue<'a>,
         value: &'a [u8],
-    ) -> Option<&'a [u8]> {
+    ) -> FoundValue<'a> {
         match which {
-            Occurrence::OfPeer if !self.is_later => self.choose(Occurrence::Last, record, found, value),
-            Occurrence::OfPeer if self.is_of_peer(record, found.is_some()) => (!record.is_unset).then_some(value),
-            Occurrence::OfPeer => found,
-            Occurrence::First | Occurrence::Last if record.is_unset => found,
-            Occurrence::First => found.or(Some(value)),
-            Occurrence::Last => Some(value),
+            Occurrence::OfPeer if !self.is_later && record.is_unset => found,
+            Occurrence::OfPeer if self.is_later && !self.is_of_peer(record, !found.is_nothing()) => found,
+            // A header that was removed before vcl_recv is none, even if it comes back, as Host does from an absolute target.
+            Occurrence::OfPeer if self.is_later && record.is_unset => FoundValue::Removed,
+            Occurrence::First if !found.is_nothing() => found,
+            // A line that was removed counts as one of its name, too.
+            Occurrence::OfPeer | Occurrence::First | Occurrence::Last => FoundValue::Value(value),
         }
     }
 
@@ -211,15 +234,16 @@ impl<'a> NcsaFields<'a> {
                         *found = self.choose(*which, header, *found, trim(value));
                     }
                 }
-                WatchedValue::VclLog(key) if rec.tag == Tag::VclLog && found.is_none() => {
-                    *found = text.strip_prefix(key.as_bytes()).map(trim);
+                WatchedValue::VclLog(key) if rec.tag == Tag::VclLog && found.is_nothing() => {
+                    *found = text.strip_prefix(key.as_bytes()).map(trim).into();
                 }
-                WatchedValue::Record(wanted, prefix, number) if *wanted == rec.tag && found.is_none() => {
+                WatchedValue::Record(wanted, prefix, number) if *wanted == rec.tag && found.is_nothing() => {
                     let rest = match prefix {
                         Some(prefix) => after(text, prefix),
                         None => Some(text),
                     };
-                    *found = rest.and_then(|rest| if *number == 0 { Some(trim(rest)) } else { word(rest, *number) });
+                    let value = rest.and_then(|rest| if *number == 0 { Some(trim(rest)) } else { word(rest, *number) });
+                    *found = value.into();
                 }
                 _ => {}
             }
@@ -250,7 +274,10 @@ impl<'a> NcsaFields<'a> {
     }
 
     pub fn watched(&self, number: usize) -> Option<&'a [u8]> {
-        self.watched.get(number).copied().flatten()
+        match self.watched.get(number)? {
+            FoundValue::Value(value) => Some(value),
+            FoundValue::Nothing | FoundValue::Removed => None,
+        }
     }
 
     fn line(&self) -> &RequestLine<'a> {

@@ -409,6 +409,11 @@ mod tests {
         let of_client = |release| line_of(release, TxnType::Req, format, &client);
         assert_eq!(of_client(LogFormat::Nine), "came - 1 hitpass\n");
         assert_eq!(of_client(LogFormat::Seven), "changed 1 1 pass\n");
+        // An absolute target takes the place of Host before vcl_recv.
+        let absolute = [(Tag::ReqUnset, "X: a"), (Tag::ReqHeader, "X: b"), (Tag::VclCall, "RECV")];
+        let of_absolute = |release| line_of(release, TxnType::Req, "%{X}i %{X:first}i %{X:last}i", &absolute);
+        assert_eq!(of_absolute(LogFormat::Nine), "- a b\n");
+        assert_eq!(of_absolute(LogFormat::Seven), "b a b\n");
         let fetch = [
             (Tag::BereqProtocol, "HTTP/1.0"),
             (Tag::BereqHeader, "X: came"),
