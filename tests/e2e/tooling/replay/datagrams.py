@@ -11,7 +11,7 @@ from bed.origin import Origin, simple
 
 NAME, LONG = "replay.test", b"b" * 200_000
 # A datagram that is lost again and again comes late: the server waits for it.
-ARGS = ["-a", "127.0.0.1:0,quic", "-p", "timeout_idle=60", "-p", "timeout_head=60"]
+ARGS = ["-a", "127.0.0.1:0,quic", "-p", "timeout_idle=60", "-p", "timeout_head=60", "-p", "tls_handshake_timeout=60", "-p", "h3_idle_timeout=60"]
 
 
 class Lossy:
