@@ -129,13 +129,16 @@ impl BackendConn {
     /// Calls `note` with the parts of the BackendOpen record: descriptor, backend, remote and local address, `connect` or `reuse`; from release 9
     /// on, also the age and the number of former uses of a connection that is reused.
     pub fn opened(&self, note: impl FnOnce(&[&[u8]])) {
-        let (how, life) = match (self.is_reused, self.backend().env().compat) {
-            (false, _) => (" connect", String::new()),
-            (true, Compat::V7_1) => (" reuse", String::new()),
-            (true, Compat::V9) => (" reuse", self.label.life(self.backend().env().clock.mono())),
-        };
-        let label = &self.label;
-        note(&[label.fd(), b" ", self.backend().name().as_bytes(), label.addresses(), how.as_bytes(), life.as_bytes()]);
+        let (label, name) = (&self.label, self.backend().name().as_bytes());
+        match (self.is_reused, self.backend().env().compat) {
+            (false, _) => note(&[label.fd(), b" ", name, label.addresses(), b" connect"]),
+            (true, Compat::V7_1) => note(&[label.fd(), b" ", name, label.addresses(), b" reuse"]),
+            (true, Compat::V9) => {
+                let (age, reuses) = label.life(self.backend().env().clock.mono());
+                let (age, reuses) = (age.as_bytes(), reuses.as_bytes());
+                note(&[label.fd(), b" ", name, label.addresses(), b" reuse ", age, b" ", reuses]);
+            }
+        }
     }
 
     /// Ends the use. `close` is the reason why the connection can't be reused. `None` returns it to the pool, unless it began with a PROXY

@@ -15,7 +15,7 @@ use std::time::Duration;
 use base::Mono;
 use base::lock::{Mutex, MutexGuard};
 use net::{Address, IdleState, ParkedStream, Stream};
-use shm::vsl::num::dec;
+use shm::vsl::num::{self, Digits, dec};
 use tables::counters::Vcp;
 use tables::origin_proto::OriginProto;
 use tables::proxy_error::ProxyError;
@@ -173,8 +173,8 @@ impl PeerLabel {
     }
 
     /// Age in seconds and number of reuses, as BackendOpen records of release 9 end.
-    pub fn life(&self, now: Mono) -> String {
-        format!(" {:.6} {}", now.since(self.since), self.reuses.load(Relaxed))
+    pub fn life(&self, now: Mono) -> (Digits, Digits) {
+        (num::fixed6(now.since(self.since)), num::dec(self.reuses.load(Relaxed)))
     }
 
     pub fn addresses(&self) -> &[u8] {

@@ -94,13 +94,13 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 /// anything else: a wrong weekday, a day that its month hasn't, years before 1899, trailing text.
 pub fn parse(text: &[u8]) -> Option<Real> {
     let Ok(fixed) = <[u8; LEN]>::try_from(text) else { return parse_any(text, takes_one_digit()) };
-    let (known, last) = LAST.get();
-    if known == fixed {
-        return Some(last);
+    let [last, before] = LAST.get();
+    if last.0 == fixed {
+        return Some(last.1);
     }
-    let time = parse_any(text, takes_one_digit())?;
-    LAST.set((fixed, time));
-    Some(time)
+    let found = if before.0 == fixed { before } else { (fixed, parse_any(text, takes_one_digit())?) };
+    LAST.set([found, last]);
+    Some(found.1)
 }
 
 /// Takes a day before the tenth with one digit: the feature `http_date_postel`.
@@ -113,8 +113,8 @@ pub fn take_one_digit_days(on: bool) {
 }
 
 thread_local! {
-    /// The date that this thread read last: origins say the same one for a second.
-    static LAST: Cell<([u8; LEN], Real)> = const { Cell::new(([0; LEN], Real(0.0))) };
+    /// The two dates that this thread read last, the last one first: origins say the same Date for a second, and a Last-Modified beside it.
+    static LAST: Cell<[([u8; LEN], Real); 2]> = const { Cell::new([([0; LEN], Real(0.0)); 2]) };
 }
 
 fn takes_one_digit() -> bool {
