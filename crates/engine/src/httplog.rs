@@ -143,14 +143,13 @@ impl HeadTags {
     /// # Errors
     /// No room, after a LostHeader record.
     pub fn extend(&self, head: &mut Head, log: &mut TxnLog, name: &str, value: &[u8]) -> Result<(), LostHeader> {
-        let joined = head.collect(name);
-        match head.get(name).map(<[u8]>::to_vec) {
-            Some(old) => {
-                self.unset(head, log, name);
-                self.append(head, log, name, &[&old, b", ", value])?;
-            }
-            None => self.append(head, log, name, &[value])?,
+        if !head.has(name) {
+            return self.append(head, log, name, &[value]);
         }
+        let joined = head.collect(name);
+        let old = head.get(name).unwrap_or_default().to_vec();
+        self.unset(head, log, name);
+        self.append(head, log, name, &[&old, b", ", value])?;
         joined.map(|_| ())
     }
 

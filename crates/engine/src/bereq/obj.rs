@@ -95,7 +95,7 @@ impl Bereq {
         self.engine.main.fetch_passed_on.inc();
         self.fill.cacheability.refuse();
         self.fill.cacheability.set_reason(Uncacheable::NoRoom.word().as_bytes());
-        let flags = ObjectFlags { reuse: self.fill.cacheability.reuse(false), ..flags };
+        let flags = ObjectFlags { reuse: self.fill.cacheability.reuse(|| false), ..flags };
         self.put_head(&transient, stored, variant, flags)
     }
 
@@ -229,8 +229,8 @@ impl Bereq {
 
     /// Flags of the object: those of the `body` from the filters, and all others.
     fn object_flags(&mut self, body: ObjectFlags) -> ObjectFlags {
-        let has_validator = has_validator(self.params.compat(), &self.beresp);
-        let reuse = self.fill.cacheability.reuse(self.beresp.is_status(200) && has_validator);
+        let may_be_revalidated = || self.beresp.is_status(200) && has_validator(self.params.compat(), &self.beresp);
+        let reuse = self.fill.cacheability.reuse(may_be_revalidated);
         ObjectFlags { reuse, is_private: self.busy().is_private(), ..body }
     }
 

@@ -236,10 +236,10 @@ impl Cacheability {
         self.reason = Some(reason.into());
     }
 
-    /// The use of the object for later requests.
-    pub fn reuse(&self, may_be_revalidated: bool) -> Reuse {
+    /// The use of the object for later requests. `may_be_revalidated` is asked for one that may be hit.
+    pub fn reuse(&self, may_be_revalidated: impl FnOnce() -> bool) -> Reuse {
         match self.stored_as {
-            StoredAs::Cacheable if may_be_revalidated => Reuse::HitOrRevalidate,
+            StoredAs::Cacheable if may_be_revalidated() => Reuse::HitOrRevalidate,
             StoredAs::Cacheable => Reuse::Hit,
             StoredAs::HitForMiss => Reuse::HitForMiss,
             StoredAs::HitForPass => Reuse::HitForPass,
@@ -345,13 +345,13 @@ mod tests {
     #[test]
     fn a_verdict_only_gets_worse() {
         let mut verdict = Cacheability::cacheable();
-        assert!(!verdict.is_uncacheable() && verdict.reuse(false) == Reuse::Hit);
+        assert!(!verdict.is_uncacheable() && verdict.reuse(|| false) == Reuse::Hit);
         verdict.refuse();
-        assert!(verdict.is_uncacheable() && verdict.reuse(true) == Reuse::HitForMiss);
+        assert!(verdict.is_uncacheable() && verdict.reuse(|| true) == Reuse::HitForMiss);
         verdict.pass_from_now_on();
         verdict.refuse();
-        assert!(verdict.reuse(true) == Reuse::HitForPass);
-        assert!(Cacheability::uncacheable().reuse(true) == Reuse::HitForMiss);
+        assert!(verdict.reuse(|| true) == Reuse::HitForPass);
+        assert!(Cacheability::uncacheable().reuse(|| true) == Reuse::HitForMiss);
     }
 
     #[test]

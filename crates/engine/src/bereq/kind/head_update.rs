@@ -154,8 +154,8 @@ impl Bereq {
             }),
             Err(_) => return busy.release(),
         };
-        let has_validator = has_validator(self.params.compat(), updated);
-        let reuse = Cacheability::cacheable().reuse(updated.is_status(200) && has_validator);
+        let may_be_revalidated = || updated.is_status(200) && has_validator(self.params.compat(), updated);
+        let reuse = Cacheability::cacheable().reuse(may_be_revalidated);
         let attrs = Attrs { times, xid: self.log.vxid(), flags: ObjectFlags { reuse, ..stored.flags() } };
         let mut head = Vec::new();
         updated.store_to(&mut head, |field| HopDirection::Insert.keeps(field));
