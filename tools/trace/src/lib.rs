@@ -6,6 +6,7 @@
 
 mod exporter;
 mod otlp;
+mod protobuf;
 mod sampling;
 mod spans;
 
