@@ -11,6 +11,7 @@ use std::time::Duration;
 use base::Real;
 use net::Stream;
 use net::proxy::{self, ProxyEnds};
+use params::NEVER;
 use rt::Instant;
 use shm::vsc::CounterSet;
 use tables::counters::Vbe;
@@ -22,8 +23,8 @@ use crate::probe::Probe;
 use crate::registry::Prober;
 use crate::trouble::{BackendFault, BackendTrouble, LineBudget};
 use crate::{
-    AdminHealth, BackendConn, BackendConnectError, BackendEnv, BackendSpec, Director, DirectorBase, Health,
-    RequestSignerRef, ResolveCtx, ServiceRef, Summary, VclEvent,
+    AdminHealth, BackendConn, BackendConnectError, BackendEnv, BackendLimits, BackendSpec, Director, DirectorBase,
+    Health, RequestSignerRef, ResolveCtx, ServiceRef, Summary, VclEvent,
 };
 
 /// One server, as a VCL or a vmod declared it. Made by [`crate::Backends::create`].
@@ -46,7 +47,8 @@ pub struct Backend {
 
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOpts<'a> {
-    pub connect_timeout: Duration,
+    /// The limits that VCL sets for this request.
+    pub limits: BackendLimits,
     /// Don't use the pool: this is the second try after a stale connection.
     pub new_connection: bool,
     /// The request can't be sent a second time, so it would be lost on a connection that has just become stale.
@@ -57,16 +59,6 @@ pub struct ConnectOpts<'a> {
     pub ends: Option<ProxyEnds>,
     /// The TLS name for a version 2 header.
     pub authority: Option<&'a str>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
-    pub first_byte: Duration,
-    pub between_bytes: Duration,
-}
-
-fn first_set(times: [Duration; 3]) -> Duration {
-    times.into_iter().find(|time| !time.is_zero()).unwrap_or(Duration::ZERO)
 }
 
 const PROXY_V2_LOCAL: [u8; 16] = [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10, 0x20, 0, 0, 0];
@@ -191,13 +183,9 @@ impl Backend {
         })
     }
 
-    /// `first_byte` and `between_bytes` are bereq's, zero when VCL didn't set them.
-    pub fn timeouts(&self, first_byte: Duration, between_bytes: Duration) -> Timeouts {
-        let params = self.env.services.params();
-        Timeouts {
-            first_byte: first_set([first_byte, self.spec.first_byte_timeout, params.first_byte_timeout]),
-            between_bytes: first_set([between_bytes, self.spec.between_bytes_timeout, params.between_bytes_timeout]),
-        }
+    /// The limits of a request for which VCL sets those.
+    pub fn limits(&self, set: BackendLimits) -> BackendLimits {
+        set.or(self.spec.limits).or(self.env.services.params().limits)
     }
 
     /// An idle connection, if there is nothing to wait for and nothing to send first. Otherwise use [`Backend::connect`].
@@ -376,7 +364,7 @@ impl Director for Backend {
     }
 }
 
-/// The deadline after that time. `None` for zero.
+/// The deadline after that time. `None` for zero and [`NEVER`].
 pub(crate) fn deadline(limit: Duration) -> Option<Instant> {
-    (!limit.is_zero()).then(|| Instant::now() + limit)
+    (!limit.is_zero() && limit < NEVER).then(|| Instant::now() + limit)
 }

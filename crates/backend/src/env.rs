@@ -14,11 +14,11 @@ use shm::vsc::CounterSet;
 use tables::Compat;
 use tables::counters::{Main, Vbe, Vcp};
 
+use crate::BackendLimits;
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackendParams {
-    pub connect_timeout: Duration,
-    pub first_byte_timeout: Duration,
-    pub between_bytes_timeout: Duration,
+    pub limits: BackendLimits,
     pub idle_timeout: Duration,
     pub local_error_holddown: Duration,
     pub remote_error_holddown: Duration,
@@ -35,9 +35,7 @@ pub struct BackendParams {
 impl From<&params::Params> for BackendParams {
     fn from(params: &params::Params) -> Self {
         Self {
-            connect_timeout: params.connect_timeout,
-            first_byte_timeout: params.first_byte_timeout,
-            between_bytes_timeout: params.between_bytes_timeout,
+            limits: BackendLimits::of(params),
             idle_timeout: params.backend_idle_timeout,
             local_error_holddown: params.backend_local_error_holddown,
             remote_error_holddown: params.backend_remote_error_holddown,

@@ -29,7 +29,7 @@ mod service;
 mod spec;
 mod trouble;
 
-pub use backend::{Backend, ConnectOpts, Timeouts};
+pub use backend::{Backend, ConnectOpts};
 pub use conn::BackendConn;
 pub use director::{Director, DirectorBase, Health, ResolveCtx, Summary, VclEvent};
 pub use endpoint::{Endpoint, EndpointError};
@@ -41,6 +41,7 @@ pub use exchange::{
 };
 pub use h1::Http1;
 pub use list::{AdminHealth, ListFlags, list_json, list_text, matching, parse_list_flags, set_health};
+pub use params::timeouts::BackendLimits;
 pub use pool::{LOCKS, Locks};
 pub use registry::Backends;
 pub use request_signer::{OutgoingBody, OutgoingRequest, RequestSigner, RequestSignerRef};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use net::proxy::{self, ProxyEnds};
 
-use crate::{Endpoint, RequestSignerRef, ServiceRef};
+use crate::{BackendLimits, Endpoint, RequestSignerRef, ServiceRef};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackendSpec {
@@ -16,12 +16,8 @@ pub struct BackendSpec {
     /// `.host_header`: Host of requests and probes that have none. VCL sets it to `.host` by default; `None` makes it the endpoint's
     /// address.
     pub hosthdr: Option<String>,
-    /// `.connect_timeout`; zero = the parameter.
-    pub connect_timeout: Duration,
-    /// `.first_byte_timeout`; zero = the parameter.
-    pub first_byte_timeout: Duration,
-    /// `.between_bytes_timeout`; zero = the parameter.
-    pub between_bytes_timeout: Duration,
+    /// `.connect_timeout`, `.first_byte_timeout` and `.between_bytes_timeout`; zero = the parameter.
+    pub limits: BackendLimits,
     /// `.max_connections`; 0 = no limit.
     pub max_connections: u32,
     /// `.proxy_header`: 0 none, 1 or 2 = version of the PROXY header each connection begins with.
@@ -54,9 +50,7 @@ impl BackendSpec {
             name: name.into(),
             endpoint,
             hosthdr: None,
-            connect_timeout: Duration::ZERO,
-            first_byte_timeout: Duration::ZERO,
-            between_bytes_timeout: Duration::ZERO,
+            limits: BackendLimits::default(),
             max_connections: 0,
             proxy_header: 0,
             wait_limit: None,

@@ -632,11 +632,12 @@ fn unix_sockets() {
 fn timeouts_come_from_bereq_then_backend_then_parameter() {
     let bed = Bed::new();
     let mut spec = BackendSpec::new("s1", Endpoint::addr("127.0.0.1:1".parse().unwrap()));
-    spec.first_byte_timeout = Duration::from_secs(7);
+    spec.limits.first_byte = Duration::from_secs(7);
     let backend = bed.backend(spec);
-    let times = backend.timeouts(Duration::ZERO, Duration::ZERO);
+    let times = backend.limits(BackendLimits::default());
     assert_eq!((times.first_byte.as_secs(), times.between_bytes.as_secs()), (7, 60));
-    assert_eq!(backend.timeouts(Duration::from_secs(1), Duration::from_secs(2)).between_bytes.as_secs(), 2);
+    let set = BackendLimits::set(Compat::V9, [None, Some(1.0), Some(2.0)]);
+    assert_eq!(backend.limits(set), BackendLimits { connect: times.connect, ..set });
 }
 
 async fn answer(listener: &TcpListener, answer: &[u8]) -> Vec<u8> {

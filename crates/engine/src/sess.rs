@@ -10,6 +10,7 @@ use base::{Real, Vxid};
 use net::proxy::{ProxyHeader, tlv};
 use net::{Address, AddressText};
 use params::Params;
+use params::timeouts::limit;
 use shm::vsl::{Marker, TxnLog};
 use sys::tcp::SocketNumber;
 use tables::close::SessClose;
@@ -58,9 +59,9 @@ pub struct SessTimeouts {
 impl SessTimeouts {
     pub fn new(params: &Params) -> Self {
         SessTimeouts {
-            idle: params.timeout_idle,
+            idle: limit(params.compat(), params.timeout_idle),
             linger: params.timeout_linger,
-            send: params.send_timeout,
+            send: limit(params.compat(), params.send_timeout),
             idle_send: params.idle_send_timeout,
         }
     }

@@ -8,8 +8,9 @@ use base::{Real, Vxid};
 use cache::ObjRef;
 use net::Address;
 use net::proxy::ProxyEnds;
-use params::{FeatureBit, Params};
+use params::{FeatureBit, Params, timeouts};
 use shm::vsl::TxnLog;
+use tables::Compat;
 use tables::tags::Tag;
 use vrt::value::Text;
 use vrt::{Value, Var, VclFailure};
@@ -69,6 +70,11 @@ pub fn seconds(value: &Value) -> Result<f64, VclFailure> {
 pub fn duration(value: &Value) -> Result<Duration, VclFailure> {
     // A thousand years are as good as for ever, and can be added to any clock.
     Ok(Duration::from_secs_f64(seconds(value)?.min(1e9 * 31.5)))
+}
+
+/// A DURATION that VCL gives for a timeout, as the limit of a wait.
+pub fn limit(compat: Compat, value: &Value) -> Result<Duration, VclFailure> {
+    duration(value).map(|timeout| timeouts::limit(compat, timeout))
 }
 
 pub fn boolean(value: &Value) -> Result<bool, VclFailure> {

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use base::Mono;
+use params::timeouts::AT_ONCE;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SendLimits {
@@ -37,7 +38,10 @@ impl SendLimits {
 
     /// True if a write would come too late. The clock isn't read for bytes that are sent at once.
     pub(crate) fn forbid_write(&self, now: impl FnOnce() -> Mono) -> bool {
-        self.is_begun && self.behind_since.is_none() && !self.limit.is_zero() && self.is_over(now())
+        if !self.is_begun {
+            return self.limit == AT_ONCE;
+        }
+        self.behind_since.is_none() && !self.limit.is_zero() && self.is_over(now())
     }
 
     /// Something was written; `all`: nothing is left that waits for the client.
@@ -141,6 +145,13 @@ mod tests {
         let mut limits = begun(3);
         assert_eq!(limits.wait(Mono(101.0), secs(9), secs(0)), ClientWait::For(secs(2)));
         assert_eq!(limits.wait(Mono(103.0), secs(9), secs(0)), ClientWait::Over);
+    }
+
+    #[test]
+    fn at_once_lets_no_byte_of_a_response_out() {
+        let mut limits = SendLimits::NONE;
+        limits.begin(Mono(100.0), AT_ONCE);
+        assert!(limits.forbid_write(|| unreachable!()));
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod negative_ttl;
 mod old;
 mod show;
 mod table;
+pub mod timeouts;
 mod value;
 
 pub use bits::{
@@ -18,7 +19,8 @@ pub use bits::{
 };
 pub use show::{ParamShow, rst};
 pub use table::{Params, SPECS};
-pub use value::{BytesOrAuto, NEVER, ParamKind, ParamValue, PoolParam, show_bytes};
+pub use timeouts::NEVER;
+pub use value::{BytesOrAuto, ParamKind, ParamValue, PoolParam, show_bytes};
 
 use message::{Coding, Codings};
 use tables::Compat;

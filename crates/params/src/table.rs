@@ -174,7 +174,7 @@ params! {
     ban_lurker_sleep: Seconds = "0.010" ["seconds" min "0.000"] {}
         "How long the ban lurker sleeps after ban_lurker_batch objects. 0 turns the lurker off.";
     between_bytes_timeout: Timeout = "60.000" ["seconds" min "0.000"] {}
-        "How long a backend may be silent within a response before the fetch fails. VCL can override it per backend or per fetch. It doesn't apply to pipes.";
+        "How long a backend may be silent within a response before the fetch fails. VCL can override it per backend or per fetch. It doesn't apply to pipes. 0: no limit; with --compat 9, every pause fails the fetch.";
     bgfetch_limit: Count = "1000" ["fetches" min "0"] { Own }
         "How many background fetches, which refresh stale objects, may run at the same time. Beyond the limit stale objects are delivered without a refresh, and the most requested ones are refreshed first. 0: no limit.";
     brotli_quality: Count = "5" ["" min "0" max "11"] { Own }
@@ -200,7 +200,7 @@ params! {
     coding_memory: Bytes = "0.25G" ["bytes" min "1M"] { Own }
         "The most memory that the windows and tables of br and zstd may take in all transactions together. Beyond it a body that has to be decompressed fails (MAIN.coding_refused). Compression counts towards the limit but doesn't fail.";
     connect_timeout: Timeout = "3.500" ["seconds" min "0.000"] {}
-        "How long connecting to a backend may take. VCL can override it per backend or per fetch.";
+        "How long connecting to a backend may take. VCL can override it per backend or per fetch. 0: no limit.";
     cookie_drop: Text = "" [""] { Own }
         "Cookies that are removed from a client's request before vcl_recv. Separate names by blanks or commas; a * at the end of a name matches any rest, as in _ga* _gid _fbp. If no cookie is left, the Cookie header is removed.";
     cookie_keep: Text = "" [""] { Own }
@@ -230,7 +230,7 @@ params! {
     fetch_maxchunksize: Bytes = "0.25G" ["bytes" min "64k"] { Experimental NoEffect }
         "No effect here. In Varnish: the largest piece of storage that a fetch allocates.";
     first_byte_timeout: Timeout = "60.000" ["seconds" min "0.000"] {}
-        "How long a backend may take from the request to the first byte of its response before the fetch fails. VCL can override it per backend or per fetch. It doesn't apply to pipes.";
+        "How long a backend may take from the request to the first byte of its response before the fetch fails. VCL can override it per backend or per fetch. It doesn't apply to pipes. 0: a fetch fails unless its response is there at once.";
     form_space: Bytes = "64M" ["bytes" min "0b"] { Own }
         "How many bytes all forms may take. A form is a copy of a stored body in another encoding: decompressed gzip, br or zstd, or compressed differently. It is made after a few deliveries that could use it and kept while it is used. Forms count towards their object's store, up to a quarter of it. A form is removed with its object or before it. 0: no forms are kept, so each delivery converts the body again.";
     gzip_buffer: Bytes = "32k" ["bytes" min "2k"] { Experimental NoEffect }
@@ -290,7 +290,7 @@ params! {
     h2_rxbuf_storage: Text = "Transient" [""] { MustRestart NoEffect }
         "No effect here: request bodies aren't kept in a store. Their memory is bounded by their windows.";
     h2_window_timeout: Timeout = "5.000" ["seconds" min "0.000"] { Own }
-        "How long a stream may wait for its client to open a closed flow-control window before it is reset, if more than four streams of the connection wait like this. If no stream of the connection can send, the connection is closed with ENHANCE_YOUR_CALM. 0: no limit. idle_send_timeout also applies, for any number of streams.";
+        "How long a stream may wait for its client to open a closed flow-control window before it is reset, if more than four streams of the connection wait like this. If no stream of the connection can send, the connection is closed with ENHANCE_YOUR_CALM. 0: no limit; with --compat 9, it waits not at all. idle_send_timeout also applies, for any number of streams.";
     h3_alt_svc: Seconds = "86400.000" ["seconds" min "0.000"] { Own }
         "How long clients of an https listener may remember that HTTP/3 is available on the same port (max-age of Alt-Svc). The header is sent if there is a quic listener on that port and the response has no Alt-Svc header. 0: it isn't sent.";
     h3_early_data: Switch = "off" ["bool"] { Own }
@@ -362,7 +362,7 @@ params! {
     http_zstd_support: Switch = "off" ["bool"] { Own }
         "As http_brotli_support, for zstd.";
     idle_send_timeout: Timeout = "60.000" ["seconds" min "0.000"] { DelayedEffect }
-        "How long a client may read nothing of a response before the connection is closed. A client that pauses for longer keeps its connection until send_timeout is over.";
+        "How long a client may read nothing of a response before the connection is closed. A client that pauses for longer keeps its connection until send_timeout is over. 0: send_timeout alone counts.";
     listen_depth: Count = "1024" ["connections" min "0"] { MustRestart }
         "Length of the kernel's queue of connections that aren't accepted yet (backlog).";
     log_no_hit: Switch = "off" ["bool"] { Own }
@@ -422,7 +422,7 @@ params! {
     pipe_task_deadline: Timeout = "0.000" ["seconds" min "0.000"] { Own }
         "How long a pipe may last in total, even if data is moving. 0: no limit. VCL can override it per pipe (bereq.task_deadline).";
     pipe_timeout: Timeout = "60.000" ["seconds" min "0.000"] {}
-        "How long a pipe may be idle in both directions before it is closed.";
+        "How long a pipe may be idle in both directions before it is closed. 0: no limit; with --compat 7.1, a pipe ends when nothing is to be read.";
     pool_req: Pool = "10,100,10" [""] { NoEffect }
         "No effect here: there is no such pool. In Varnish: min_pool, max_pool, max_age (seconds) of the pool of requests.";
     pool_sess: Pool = "10,100,10" [""] { NoEffect }
@@ -448,7 +448,7 @@ params! {
     rush_exponent: Count = "3" ["requests per request" min "1"] { Experimental }
         "How many waiting requests are woken if a fetch fails or doesn't start. A successful fetch wakes all of them.";
     send_timeout: Timeout = "600.000" ["seconds" min "0.000"] { DelayedEffect }
-        "How long sending a whole response may take before the connection is closed.";
+        "How long sending a whole response may take before the connection is closed. 0: no limit; with --compat 9, every response is cut off.";
     server_timing: Switch = "off" ["bool"] { Own }
         "Add a Server-Timing header to responses: hit or not, the time until the response began, and how much of it was spent waiting for the backend and for other requests' fetches. Browsers' developer tools display it. vcl_deliver sees it and can change it.";
     shortlived: Seconds = "10.000" ["seconds" min "0.000"] {}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::bits::{DebugBits, ExperimentalBits, FeatureBit, FeatureBits, VccFeatureBits};
 use super::limits::{self, ParamLimits};
+use super::timeouts::NEVER;
 use super::{Params, Spec};
 use tables::Compat;
 use tables::tag_numbers::TagNumbers;
@@ -30,9 +31,6 @@ pub enum ParamKind {
     VccFeature,
     Tags,
 }
-
-/// A timeout that never ends: more seconds than a number can give (15 digits), and few enough to be added to any clock.
-pub const NEVER: Duration = Duration::from_secs(1_000_000_000_000_000);
 
 /// Number of structures of a kind that are kept for reuse, and their time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]

@@ -235,14 +235,15 @@ fn set_backend_template(
 }
 
 /// The settings that VCL gives a backend. Its Host is the declared one, not its address.
-fn declared(call: &VmodCall<'_>, backend: &BackendRef) -> Option<BackendSpec> {
+fn declared(call: &mut VmodCall<'_>, backend: &BackendRef) -> Option<BackendSpec> {
+    let compat = call.ctx.compat();
     let is_it = |own: &Option<BackendRef>| {
         own.as_ref().is_some_and(|own| std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(backend)))
     };
     let program = &call.vcl.program;
     let decl = program.backends.get(call.vcl.backends.iter().position(is_it)?)?;
     let mut spec =
-        BackendSpec { hosthdr: decl.host_header.clone(), ..vrt::backend_spec(program, decl, &call.vcl.keys)? };
+        BackendSpec { hosthdr: decl.host_header.clone(), ..vrt::backend_spec(program, decl, &call.vcl.keys, compat)? };
     if let (Some(Ok(origin)), None) = (&mut spec.endpoint.tls, &decl.host_header) {
         origin.name.clear();
     }

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use backend::{Backend, BackendSpec, Director, DirectorBase, Endpoint, Health, ResolveCtx, Summary, VclEvent};
+use backend::{
+    Backend, BackendLimits, BackendSpec, Director, DirectorBase, Endpoint, Health, ResolveCtx, Summary, VclEvent,
+};
 use base::{Clock, Mono, Real, Vxid};
 use parking_lot::{Mutex, RwLock};
 use shm::vsl::{LogRing, Marker};
@@ -228,9 +230,11 @@ fn new(call: &mut VmodCall<'_>, name: &str, args: DirectorArgs<'_>) -> Result<Ar
     });
     let spec = BackendSpec {
         hosthdr,
-        connect_timeout: args.connect_timeout,
-        first_byte_timeout: args.first_byte_timeout,
-        between_bytes_timeout: args.between_bytes_timeout,
+        limits: BackendLimits {
+            connect: args.connect_timeout,
+            first_byte: args.first_byte_timeout,
+            between_bytes: args.between_bytes_timeout,
+        },
         max_connections,
         proxy_header,
         probe,

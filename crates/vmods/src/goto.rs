@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backend::{BackendSpec, Endpoint};
+use backend::{BackendLimits, BackendSpec, Endpoint};
 use parking_lot::Mutex;
 use tables::Tag;
 use tls::origin::{OwnCertificate, TlsOrigin};
@@ -200,9 +200,11 @@ fn plan(call: &mut VmodCall<'_>, name: &str, who: &str, to: &GotoPlace<'_>) -> R
     }
     let spec = BackendSpec {
         hosthdr: to.host_header.map(|host| host.lossy().into_owned()),
-        connect_timeout: to.connect_timeout,
-        first_byte_timeout: to.first_byte_timeout,
-        between_bytes_timeout: to.between_bytes_timeout,
+        limits: BackendLimits {
+            connect: to.connect_timeout,
+            first_byte: to.first_byte_timeout,
+            between_bytes: to.between_bytes_timeout,
+        },
         max_connections,
         proxy_header,
         probe: probe(call, to.probe),

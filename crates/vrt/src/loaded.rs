@@ -252,7 +252,8 @@ fn bind(name: &str, program: Program, env: &dyn VclLoadEnv) -> Result<LoadedVcl,
     }
     let sites = bind_calls(&program, env).map_err(|reason| failed(name, &reason))?;
     let keys = env.keys(name);
-    let make = |decl: &BackendDecl| Some(env.backend(name, backend_spec(&program, decl, &keys)?));
+    let compat = env.params().compat();
+    let make = |decl: &BackendDecl| Some(env.backend(name, backend_spec(&program, decl, &keys, compat)?));
     Ok(LoadedVcl {
         name: name.to_owned(),
         backends: program.backends.iter().map(make).collect(),

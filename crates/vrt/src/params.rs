@@ -34,5 +34,5 @@ pub fn param(params: &Params, var: Var) -> Option<Value> {
         Var::ParamMaxRetries => return Some(Value::Int(params.max_retries.into())),
         _ => return None,
     };
-    Some(Value::Duration(seconds.as_secs_f64()))
+    Some(Value::limit(seconds))
 }

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use backend::{BackendSpec, Endpoint, ProbeSpec, Via};
+use backend::{BackendLimits, BackendSpec, Endpoint, ProbeSpec, Via};
+use tables::Compat;
 use tls::origin::TlsOrigin;
 use tls::origin_keys::VclKeys;
 use tls::revoked::Revoked;
@@ -12,16 +13,13 @@ use tls::verify::Verify;
 use vcl::program::{BackendAddress, BackendDecl, ProbeDecl, Program, TlsDecl, TlsFile};
 
 /// The backend that a declaration of a program describes, with the keys of its VCL. `None` for `backend x none;`.
-pub fn backend_spec(program: &Program, decl: &BackendDecl, keys: &VclKeys) -> Option<BackendSpec> {
+pub fn backend_spec(program: &Program, decl: &BackendDecl, keys: &VclKeys, compat: Compat) -> Option<BackendSpec> {
     let probe = decl.probe.and_then(|id| program.probes.get(id as usize));
-    let own = own_spec(decl, probe, keys)?;
+    let own = own_spec(decl, probe, keys, compat)?;
     let Some(via) = &decl.via else { return Some(own) };
-    let other = own_spec(program.backends.get(via.backend as usize)?, None, keys)?;
-    let or = |own: Duration, other: Duration| if own.is_zero() { other } else { own };
+    let other = own_spec(program.backends.get(via.backend as usize)?, None, keys, compat)?;
     Some(BackendSpec {
-        connect_timeout: or(own.connect_timeout, other.connect_timeout),
-        first_byte_timeout: or(own.first_byte_timeout, other.first_byte_timeout),
-        between_bytes_timeout: or(own.between_bytes_timeout, other.between_bytes_timeout),
+        limits: own.limits.or(other.limits),
         via: Some(Via { ipv4: own.endpoint.ipv4, ipv6: own.endpoint.ipv6, authority: via.authority.clone() }),
         endpoint: other.endpoint,
         found: other.found,
@@ -29,7 +27,7 @@ pub fn backend_spec(program: &Program, decl: &BackendDecl, keys: &VclKeys) -> Op
     })
 }
 
-fn own_spec(decl: &BackendDecl, probe: Option<&ProbeDecl>, keys: &VclKeys) -> Option<BackendSpec> {
+fn own_spec(decl: &BackendDecl, probe: Option<&ProbeDecl>, keys: &VclKeys, compat: Compat) -> Option<BackendSpec> {
     let preamble = decl.preamble.as_deref().unwrap_or_default().to_vec();
     let tls = decl.tls.as_ref().map(|tls| origin(keys, decl, tls));
     let proto = decl.proto;
@@ -48,9 +46,7 @@ fn own_spec(decl: &BackendDecl, probe: Option<&ProbeDecl>, keys: &VclKeys) -> Op
     };
     Some(BackendSpec {
         hosthdr: Some(decl.host_header.clone().unwrap_or(hosthdr)),
-        connect_timeout: seconds(decl.connect_timeout),
-        first_byte_timeout: seconds(decl.first_byte_timeout),
-        between_bytes_timeout: seconds(decl.between_bytes_timeout),
+        limits: BackendLimits::set(compat, [decl.connect_timeout, decl.first_byte_timeout, decl.between_bytes_timeout]),
         max_connections: decl.max_connections,
         wait_limit: decl.wait_limit,
         wait_timeout: decl.wait_timeout.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO)),

@@ -6,6 +6,7 @@ use std::any::Any;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use backend::Director;
 use tables::vclvars::{HeadId, Type};
@@ -69,6 +70,11 @@ impl Value {
     /// A `STRING` with this text.
     pub fn text(text: impl Into<Text>) -> Value {
         Value::String(Some(text.into()))
+    }
+
+    /// A limit as VCL reads it: one without an end is the largest number that VCL has.
+    pub fn limit(limit: Duration) -> Value {
+        Value::Duration(limit.as_secs_f64().min(crate::convert::REAL_MAX))
     }
 
     /// The VCL type; [`Value::Absent`] counts as `VOID`.

@@ -10,11 +10,11 @@ use rt::Instant;
 use tables::origin_proto::OriginProto;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Backend, ConnectOpts, deadline, first_set, proxy_header};
+use super::{Backend, ConnectOpts, deadline, proxy_header};
 use crate::error::{ConnOpenError, ETIMEDOUT, holddown_of};
 use crate::h2::{self, Http2Exchange};
 use crate::pool::{Expected, PeerLabel};
-use crate::{BackendConn, BackendConnectError, BackendParams};
+use crate::{BackendConn, BackendConnectError, BackendLimits, BackendParams};
 
 /// A slot among `.max_connections`.
 type Slot = OwnedSemaphorePermit;
@@ -133,7 +133,7 @@ impl Backend {
     }
 
     fn connect_limit(&self, opts: &ConnectOpts<'_>, params: &BackendParams) -> Duration {
-        first_set([opts.connect_timeout, self.spec.connect_timeout, params.connect_timeout])
+        opts.limits.or(self.spec.limits).or(params.limits).connect
     }
 
     pub(super) fn connect_error(&self, error: ConnOpenError) -> BackendConnectError {
@@ -203,7 +203,7 @@ impl Backend {
         let Some(peer) = &self.pool.tls else { return Ok((stream, None)) };
         let address = stream.peer();
         // Without a connect timeout, `first_byte_timeout` limits the handshake: a server may accept and stay silent.
-        let until = until.or_else(|| deadline(self.timeouts(Duration::ZERO, Duration::ZERO).first_byte));
+        let until = until.or_else(|| deadline(self.limits(BackendLimits::default()).first_byte));
         match peer.seal(stream, http1, until, self.env.services.main()).await {
             Ok((stream, info)) => Ok((stream, Some(info))),
             Err(error) => {

@@ -4,9 +4,8 @@
 use std::cell::{OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use backend::{Backend, Director};
+use backend::{Backend, BackendLimits, Director};
 use base::Clock;
 use cache::ObjectTimes;
 use message::{Coding, Head};
@@ -20,7 +19,6 @@ use vrt::value::{BackendRef, Blob, Text};
 use vrt::{Ctx, Privates, Value, VclFailure};
 
 use super::kind::FetchKind;
-use super::state::TimeLimits;
 use super::{Bereq, BereqBody, FetchMode, reach};
 use crate::choice::DirectorChoice;
 use crate::httplog::BEREQ;
@@ -52,22 +50,18 @@ impl Ctx for Bereq {
     }
 
     fn get(&mut self, var: Var) -> Value {
-        let timeouts = |bereq: &Bereq| bereq.ask.backend.as_ref().map(|backend| TimeLimits::default().at(backend));
-        let seconds = |own: Option<f64>, otherwise: Duration| Value::Duration(own.unwrap_or(otherwise.as_secs_f64()));
+        let limits = |bereq: &Bereq| match &bereq.ask.backend {
+            Some(backend) => backend.limits(BackendLimits::default()),
+            None => BackendLimits::of(&bereq.params),
+        };
+        let seconds = |own: Option<f64>, otherwise| own.map_or_else(|| Value::limit(otherwise), Value::Duration);
         match var {
             Var::Bereq => Value::Http(HeadId::Bereq),
             Var::Beresp => Value::Http(HeadId::Beresp),
             Var::BereqBackend => Value::Backend(self.ask.director.clone()),
             Var::BereqConnectTimeout => seconds(self.ask.limits.connect, self.params.connect_timeout),
-            Var::BereqFirstByteTimeout => {
-                let of_backend = timeouts(self).map_or(self.params.first_byte_timeout, |limits| limits.first_byte);
-                seconds(self.ask.limits.first_byte, of_backend)
-            }
-            Var::BereqBetweenBytesTimeout => {
-                let of_backend =
-                    timeouts(self).map_or(self.params.between_bytes_timeout, |limits| limits.between_bytes);
-                seconds(self.ask.limits.between_bytes, of_backend)
-            }
+            Var::BereqFirstByteTimeout => seconds(self.ask.limits.first_byte, limits(self).first_byte),
+            Var::BereqBetweenBytesTimeout => seconds(self.ask.limits.between_bytes, limits(self).between_bytes),
             Var::BereqDoSlice | Var::BerespDoSlice => Value::Bool(self.terms.slices.do_slice),
             Var::BereqSliceSize => Value::Bytes(self.slice_size().cast_signed()),
             Var::BereqHash => Value::Blob(Some(Blob::new(self.fill.digest.0))),

@@ -233,7 +233,7 @@ impl Bereq {
 
     async fn connect(&mut self, backend: &Backend, opts: ConnectOpts<'_>) -> Result<BackendConn, ()> {
         let ends = crate::vars::proxy_ends(&self.requester.sess);
-        let opts = ConnectOpts { connect_timeout: self.ask.limits.connect(), ends, ..opts };
+        let opts = ConnectOpts { limits: self.ask.limits.set(self.params.compat()), ends, ..opts };
         self.log.rest();
         let Some(connected) = self.unless_unwanted(backend.connect(&opts)).await else {
             self.fetch_error(GONE);

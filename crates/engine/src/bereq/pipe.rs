@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use backend::{Backend, BackendConn, ConnectOpts, Director};
+use backend::{Backend, BackendConn, BackendLimits, ConnectOpts, Director};
 use base::Vxid;
 use cache::Digest;
 use message::hop::{self, HopDirection};
 use message::{Head, HttpVersion, names};
 use net::{IoError, Stream};
-use params::Params;
+use params::{Params, timeouts};
 use shm::vsl::{Marker, TxnLog};
 use tables::Compat;
 use tables::close::SessClose;
@@ -25,7 +25,6 @@ use vrt::{Value, VclFailure};
 
 use super::reach;
 use super::relay::relay;
-use super::state::limit;
 use super::stream_pipe::{self, PipeError};
 use super::wire::response_limits;
 use crate::choice::DirectorChoice;
@@ -49,7 +48,7 @@ pub struct PipeBereq {
     vxid: Vxid,
     director: Option<Arc<dyn Director>>,
     connect_timeout: Option<f64>,
-    task_deadline: f64,
+    task_deadline: Option<f64>,
 }
 
 #[derive(Default)]
@@ -98,16 +97,18 @@ impl PipeBereq {
             log.count_lost();
         }
         let director = req.director();
-        PipeBereq { engine, head, log, vxid, director, connect_timeout: None, task_deadline: 0.0 }
+        PipeBereq { engine, head, log, vxid, director, connect_timeout: None, task_deadline: None }
     }
 
     pub(crate) fn get(&self, var: Var, params: &Params, digest: &Digest) -> Value {
         match var {
             Var::BereqBackend => Value::Backend(self.director.clone()),
             Var::BereqConnectTimeout => {
-                Value::Duration(self.connect_timeout.unwrap_or(params.connect_timeout.as_secs_f64()))
+                self.connect_timeout.map_or_else(|| Value::limit(params.connect_timeout), Value::Duration)
             }
-            Var::BereqTaskDeadline => Value::Duration(self.task_deadline),
+            Var::BereqTaskDeadline => {
+                self.task_deadline.map_or_else(|| Value::limit(params.pipe_task_deadline), Value::Duration)
+            }
             Var::BereqHash => Value::Blob(Some(Blob::new(digest.0))),
             Var::BereqTime => Value::Time(self.log.start().0),
             Var::BereqXid => vars::id(self.vxid),
@@ -119,7 +120,7 @@ impl PipeBereq {
         match (var, value) {
             (Var::BereqBackend, Value::Backend(director)) => self.director = director,
             (Var::BereqConnectTimeout, value) => self.connect_timeout = Some(vars::seconds(&value)?),
-            (Var::BereqTaskDeadline, value) => self.task_deadline = vars::seconds(&value)?,
+            (Var::BereqTaskDeadline, value) => self.task_deadline = Some(vars::seconds(&value)?),
             (other, _) => return Err(vars::misplaced(other)),
         }
         Ok(())
@@ -130,7 +131,7 @@ impl PipeBereq {
             Var::BereqConnectTimeout => self.connect_timeout = None,
             // A pipe has neither: nothing sets them here.
             Var::BereqFirstByteTimeout | Var::BereqBetweenBytesTimeout => {}
-            Var::BereqTaskDeadline => self.task_deadline = 0.0,
+            Var::BereqTaskDeadline => self.task_deadline = None,
             other => return Err(vars::misplaced(other)),
         }
         Ok(())
@@ -163,8 +164,8 @@ impl PipeBereq {
         transport: &mut dyn Transport,
         acct: &mut PipeAcct,
     ) -> SessClose {
-        let limit_of_all = limit(Some(self.task_deadline).filter(|seconds| *seconds > 0.0));
-        let last_moment = deadline(if limit_of_all.is_zero() { req.params.pipe_task_deadline } else { limit_of_all });
+        let own = self.task_deadline.map(|seconds| Duration::from_secs_f64(seconds.min(1e9)));
+        let last_moment = deadline(own.unwrap_or(req.params.pipe_task_deadline));
         let choice = DirectorChoice {
             sess: &req.client.sess,
             head: &self.head,
@@ -217,11 +218,11 @@ impl PipeBereq {
         req: &Req,
         transport: &mut dyn Transport,
     ) -> Result<BackendConn, ProxyCause> {
-        let connect_timeout = limit(self.connect_timeout);
+        let limits = BackendLimits::set(req.params.compat(), [self.connect_timeout, None, None]);
         let wants_stream = transport.asks_tunnel() && stream_pipe::is_websocket(&self.head);
         for http1 in [!wants_stream, true] {
             let ends = vars::proxy_ends(&req.client.sess);
-            let opts = ConnectOpts { connect_timeout, no_resend: true, http1, ends, ..ConnectOpts::default() };
+            let opts = ConnectOpts { limits, no_resend: true, http1, ends, ..ConnectOpts::default() };
             let connected = backend.connect(&opts).await;
             let mut conn = reach::connected(connected, &self.engine.clock, &mut self.log)
                 .map_err(|error| ProxyCause::of_fault(error.fault(), &req.params).at(Some(backend), &req.params))?;
@@ -238,7 +239,7 @@ impl PipeBereq {
     /// True if the backend takes extended CONNECT, known once it has sent its settings.
     async fn takes_tunnels(&mut self, backend: &Backend, conn: &mut BackendConn) -> bool {
         let settled = poll_fn(|cx| conn.poll_settled(cx));
-        let first_byte = backend.timeouts(Duration::ZERO, Duration::ZERO).first_byte;
+        let first_byte = backend.limits(BackendLimits::default()).first_byte;
         let is_settled = match deadline(first_byte) {
             None => {
                 settled.await;
@@ -260,12 +261,12 @@ impl PipeBereq {
     ) -> PipeEnd {
         let mut head = Vec::with_capacity(512);
         self.head.write_to(&mut head);
-        let mut sent = stream.write_all(&head, deadline(req.params.pipe_timeout)).await;
+        let mut sent = stream.write_all(&head, deadline(timeouts::pipe(&req.params))).await;
         if req.client.body.is_cached() {
             // VCL had the body read already: it goes ahead of what the client sends now.
             for piece in req.client.body.cached() {
                 if sent.is_ok() {
-                    sent = stream.write_all(&piece, deadline(req.params.pipe_timeout)).await;
+                    sent = stream.write_all(&piece, deadline(timeouts::pipe(&req.params))).await;
                     acct.inwards += piece.len() as u64;
                 }
             }
@@ -345,7 +346,7 @@ impl PipeBereq {
 /// Copies both ways. Either direction's end is passed on; silence in both for `pipe_timeout` ends all, and so does `ends`.
 async fn join(tunnel: &Tunnel, backend: &Stream, req: &Req, ends: Option<rt::Instant>, acct: &mut PipeAcct) -> PipeEnd {
     let (inwards, outwards) = (Cell::new(0u64), Cell::new(0u64));
-    let timeout = req.params.pipe_timeout;
+    let timeout = timeouts::pipe(&req.params);
     let last = Cell::new(rt::Instant::now());
     let broken = Cell::new(false);
     let up = async {

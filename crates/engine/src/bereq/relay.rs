@@ -40,7 +40,7 @@ pub(super) async fn relay(
     transport: &mut dyn Transport,
     acct: &mut PipeAcct,
 ) -> Option<Tunnel> {
-    let limit = req.params.pipe_timeout;
+    let limit = params::timeouts::pipe(&req.params);
     let mut beresp = Head::with_limits(bereq.limits());
     let len = match transport.body_state() {
         _ if req.client.body.is_cached() => req.client.body.bytes().map_or(BodyLen::None, BodyLen::Known),

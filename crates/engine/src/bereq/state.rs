@@ -3,15 +3,15 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
-use backend::{Backend, Director, ExchangeAcct};
+use backend::{Backend, BackendLimits, Director, ExchangeAcct};
 use base::Real;
 use cache::{Busy, Digest, ObjRef, ObjectTimes, Reuse};
 use filters::Recode;
 use message::rfc9111::{ExchangeTimes, StoringRefusal};
 use message::{Codings, Head, HttpVersion, hop};
 use storage::Store;
+use tables::Compat;
 use vrt::value::Text;
 
 use super::kind::{PartSettings, SliceSettings};
@@ -256,20 +256,9 @@ pub(crate) struct TimeLimits {
 }
 
 impl TimeLimits {
-    /// These limits, completed by the backend's; zero is none.
-    pub fn at(&self, backend: &Backend) -> backend::Timeouts {
-        backend.timeouts(limit(self.first_byte), limit(self.between_bytes))
+    pub fn set(&self, compat: Compat) -> BackendLimits {
+        BackendLimits::set(compat, [self.connect, self.first_byte, self.between_bytes])
     }
-
-    /// `bereq.connect_timeout`; zero when VCL didn't set it.
-    pub fn connect(&self) -> Duration {
-        limit(self.connect)
-    }
-}
-
-/// A limit in seconds that VCL set; zero when it didn't.
-pub(super) fn limit(seconds: Option<f64>) -> Duration {
-    seconds.map_or(Duration::ZERO, |seconds| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)))
 }
 
 /// Settings for the body that VCL may change.

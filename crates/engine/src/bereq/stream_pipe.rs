@@ -76,7 +76,7 @@ pub(super) async fn carry(
     acct: &mut PipeAcct,
 ) -> Result<(), PipeError> {
     let handshake = Handshake::begin(conn, bereq, log)?;
-    let limit = req.params.pipe_timeout;
+    let limit = params::timeouts::pipe(&req.params);
     let mut silence = Silence::new(limit);
     let mut beresp = Head::with_limits(bereq.limits());
     conn.send_head(bereq, BodyLen::None, &response_limits(&req.params));

@@ -397,7 +397,8 @@ impl Bereq {
 
     /// The fetch's limit of a wait for its backend; zero is none.
     fn time_limit(&mut self, limit: Limit) -> Duration {
-        let limits = self.ask.limits.at(OriginExchange::of(&mut self.ask.link).conn.backend());
+        let set = self.ask.limits.set(self.params.compat());
+        let limits = OriginExchange::of(&mut self.ask.link).conn.backend().limits(set);
         match limit {
             Limit::FirstByte => limits.first_byte,
             Limit::BetweenBytes => limits.between_bytes,

@@ -231,10 +231,10 @@ impl Ctx for ReqView<'_, '_> {
                 None => Value::text(self.filter_list().as_bytes()),
             },
             Var::RespIsStreaming => Value::Bool(self.lent.obj().is_some_and(|obj| obj.body_len().is_none())),
-            Var::SessIdleSendTimeout => Value::Duration(timeouts.idle_send.as_secs_f64()),
-            Var::SessSendTimeout => Value::Duration(timeouts.send.as_secs_f64()),
-            Var::SessTimeoutIdle => Value::Duration(timeouts.idle.as_secs_f64()),
-            Var::SessTimeoutLinger => Value::Duration(timeouts.linger.as_secs_f64()),
+            Var::SessIdleSendTimeout => Value::limit(timeouts.idle_send),
+            Var::SessSendTimeout => Value::limit(timeouts.send),
+            Var::SessTimeoutIdle => Value::limit(timeouts.idle),
+            Var::SessTimeoutLinger => Value::limit(timeouts.linger),
             other => self.get_elsewhere(other),
         }
     }
@@ -252,6 +252,7 @@ impl Ctx for ReqView<'_, '_> {
             Var::ReqBackendHint => match value {
                 Value::Backend(director) => self.settings.backend_hint = BackendHint::Set(director),
                 other => return Err(vars::wrong(&other)),
+        let compat = self.params.compat();
             },
             // As VCL 4.0 always had it: a fragment can't switch itself off. `resp.do_esi` can.
             Var::ReqEsi if self.esi.level() > 0 => {}
@@ -274,8 +275,8 @@ impl Ctx for ReqView<'_, '_> {
             Var::ClientIdentity => self.settings.client_identity = vars::text(value)?,
             Var::RespFilters => self.resp.filters.set_list(vars::text(value)?),
             Var::SessIdleSendTimeout => timeouts.idle_send = vars::duration(&value)?,
-            Var::SessSendTimeout => timeouts.send = vars::duration(&value)?,
-            Var::SessTimeoutIdle => timeouts.idle = vars::duration(&value)?,
+            Var::SessSendTimeout => timeouts.send = vars::limit(compat, &value)?,
+            Var::SessTimeoutIdle => timeouts.idle = vars::limit(compat, &value)?,
             Var::SessTimeoutLinger => timeouts.linger = vars::duration(&value)?,
             other => match self.lent.bereq() {
                 Some(bereq) => return bereq.set(other, value),

@@ -18,6 +18,7 @@ use engine::Sess;
 use engine::transport::{ReqBodyError, SendError, TransportAcct};
 use http2::frame::END_STREAM;
 use http2::{Connection, ErrorCode, FrameHeader, Grant};
+use params::timeouts;
 use rt::Instant;
 use tables::close::SessClose;
 use tables::tags::Tag;
@@ -394,7 +395,9 @@ impl MuxState {
 
     fn time_left(&mut self, place: usize, shut_since: Mono, now: Mono, sess: &Sess) -> Duration {
         let timeouts = sess.timeouts.get();
-        let window = self.window_left(sess.engine.params.load().h2_window_timeout, shut_since, now);
+        let params = sess.engine.params.load();
+        let limit = timeouts::limit(params.compat(), params.h2_window_timeout);
+        let window = self.window_left(limit, shut_since, now);
         let idle = left(timeouts.idle_send, shut_since, now);
         let all = self.streams[place].download.since.map_or(Duration::MAX, |since| left(timeouts.send, since, now));
         let text = match (window, idle, all) {
