@@ -54,6 +54,8 @@ pub enum RangeVerdict {
     Whole,
     /// The bytes from the first up to and with the second, 206.
     Part(u64, u64),
+    /// These bytes as far as there are any, 206: the body's length isn't known.
+    UpTo(u64, u64),
     Parts(Multipart),
     /// The range is invalid: no body, 416.
     Unsatisfiable,
@@ -110,6 +112,7 @@ pub fn open_deliver(
                     opened.chain.push(RangeFilter::new(low, high));
                     opened.body_bytes = Some(high - low + 1);
                 }
+                RangeVerdict::UpTo(low, high) => opened.chain.push(RangeFilter::up_to(low, high)),
                 RangeVerdict::Parts(parts) => {
                     opened.body_bytes = Some(parts.bytes());
                     opened.chain.push(RangeFilter::parts(parts));

@@ -64,12 +64,19 @@ pub struct RangeFilter {
     own: Vec<u8>,
     own_at: usize,
     is_over: bool,
+    /// The body may end before the range does.
+    may_be_short: bool,
 }
 
 impl RangeFilter {
     /// `high` is the last byte wanted. `low` must not be above it.
     pub fn new(low: u64, high: u64) -> Self {
         Self::with([RangePart { low, high }].into(), None, Vec::new())
+    }
+
+    /// One range of a body whose length isn't known: what the body has of it.
+    pub fn up_to(low: u64, high: u64) -> Self {
+        Self { may_be_short: true, ..Self::new(low, high) }
     }
 
     /// Several ranges; they go out in the body's order.
@@ -85,7 +92,8 @@ impl RangeFilter {
     }
 
     fn with(parts: VecDeque<RangePart>, heads: Option<PartHeads>, tail: Vec<u8>) -> Self {
-        let mut range = Self { at: 0, parts, heads, tail, own: Vec::new(), own_at: 0, is_over: false };
+        let mut range =
+            Self { at: 0, parts, heads, tail, own: Vec::new(), own_at: 0, is_over: false, may_be_short: false };
         range.begin();
         range
     }
@@ -99,6 +107,11 @@ impl RangeFilter {
                 std::mem::take(&mut self.tail)
             }
         };
+    }
+
+    /// The body has ended within a range.
+    fn early_end(&self) -> Result<FilterState, FilterError> {
+        if self.may_be_short { Ok(FilterState::End) } else { Err(FilterError::RangeShort) }
     }
 
     /// Hands out bytes of our own; whether all are out.
@@ -135,7 +148,7 @@ impl Filter for RangeFilter {
                 return Ok(FilterStep { consumed, produced, state: FilterState::End });
             };
             if !has_input {
-                let state = if is_last { return Err(FilterError::RangeShort) } else { FilterState::Hungry };
+                let state = if is_last { self.early_end()? } else { FilterState::Hungry };
                 return Ok(FilterStep { consumed, produced, state });
             }
             let take =
@@ -143,14 +156,11 @@ impl Filter for RangeFilter {
             out[produced..produced + take].copy_from_slice(&input[consumed..consumed + take]);
             (consumed, produced, self.at) = (consumed + take, produced + take, self.at + take as u64);
             if self.at <= part.high {
-                let state = if consumed < input.len() || produced == out.len() {
-                    FilterState::More
-                } else {
-                    FilterState::Hungry
+                let state = match consumed < input.len() || produced == out.len() {
+                    true => FilterState::More,
+                    false if is_last => self.early_end()?,
+                    false => FilterState::Hungry,
                 };
-                if state == FilterState::Hungry && is_last {
-                    return Err(FilterError::RangeShort);
-                }
                 return Ok(FilterStep { consumed, produced, state });
             }
             self.parts.pop_front();

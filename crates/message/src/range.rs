@@ -160,6 +160,25 @@ pub fn select(value: &[u8], body_bytes: Option<u64>, most: usize) -> Result<Sele
     }
 }
 
+/// The part between two ends that a Range value selects of a body whose length isn't known. `None`: the whole, as for a range
+/// that counts from the body's end or to it, for several ranges, and for a unit that isn't known here.
+///
+/// # Errors
+/// See [`RangeError`].
+pub fn select_open(value: &[u8]) -> Result<Option<Slice>, RangeError> {
+    match select(value, None, 1)? {
+        Selection::Whole if is_single(value) => Ok(match parse_one(value)? {
+            ByteRange::From { low, high: Some(high) } if high < u64::MAX => Some(Slice { low, high }),
+            ByteRange::From { .. } | ByteRange::Suffix(_) => None,
+        }),
+        Selection::Whole | Selection::One(_) | Selection::Many(_) => Ok(None),
+    }
+}
+
+fn is_single(value: &[u8]) -> bool {
+    ranges_of(value).is_ok_and(|set| !set.contains(&b','))
+}
+
 /// Makes one of those that touch, in the place of the first of them. A client may ask for a thousand: they are sorted, not compared each
 /// with each.
 fn joined(slices: impl Iterator<Item = Slice>) -> Vec<Slice> {
@@ -418,6 +437,27 @@ mod tests {
             assert_eq!(select(none.as_bytes(), Some(100), 4), Err(RangeError::NotBytes), "{none}");
         }
         assert_eq!(select(b"bytes", Some(100), 4), Err(RangeError::NoEquals));
+    }
+
+    #[test]
+    fn of_a_body_without_a_length_a_part_has_two_ends() {
+        let slice = |low, high| Ok(Some(Slice { low, high }));
+        let whole = Ok(None);
+        for (value, expected) in [
+            ("bytes=0-9", slice(0, 9)),
+            ("bytes=7-7 ", slice(7, 7)),
+            ("bytes=5-", whole),
+            ("bytes=-5", whole),
+            ("bytes=0-1,4-5", whole),
+            ("lines=0-1", whole),
+            ("bytes=0-18446744073709551615", whole),
+            ("bytes=9-0", Err(RangeError::Reversed)),
+            ("bytes=-0", Err(RangeError::EmptySuffix)),
+            ("bytes=0-9 x", Err(RangeError::Trailing)),
+            ("bytes=0-1,4", Err(RangeError::NoHyphen)),
+        ] {
+            assert_eq!(select_open(value.as_bytes()), expected, "{value}");
+        }
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl Delivery {
         let have = |low, high| parts.offset_of(Slice { low, high }).is_some();
         let is_there = match window {
             Window::All => false,
-            Window::Part(low, high) => have(*low, *high),
+            Window::Part(low, high) | Window::UpTo(low, high) => have(*low, *high),
             Window::Parts(multipart) => multipart.parts.iter().all(|part| have(part.low, part.high)),
         };
         is_there && is_plain

@@ -15,6 +15,8 @@ pub(super) struct Downstream {
     pub bytes: u64,
     /// Number of calls of the adapter.
     pub calls: u64,
+    /// The filters want no more.
+    is_over: bool,
     /// Microseconds of the adapters' work since [`Downstream::take_micros`].
     micros: u32,
     /// Bytes that came to the filters.
@@ -26,7 +28,7 @@ pub(super) struct Downstream {
 
 impl Downstream {
     pub fn new(chain: Chain, adapter: Adapter) -> Self {
-        Downstream { chain, adapter, bytes: 0, calls: 0, micros: 0, given: 0, steps: 0, stored: 0 }
+        Downstream { chain, adapter, bytes: 0, calls: 0, is_over: false, micros: 0, given: 0, steps: 0, stored: 0 }
     }
 
     /// One bounded step: takes from `piece` and hands out what comes of it. `is_last`: nothing follows the piece.
@@ -53,6 +55,7 @@ impl Downstream {
         })?;
         *piece = piece.slice(step.consumed..piece.len());
         self.given += step.consumed as u64;
+        self.is_over = step.state == FilterState::End;
         let mut at = 0;
         while at < made.len() {
             // At most one slice of gzip, which no filter makes in front of an adapter that unpacks it.
@@ -70,6 +73,11 @@ impl Downstream {
     pub fn take_gzip_notes(&mut self) -> Vec<String> {
         let text = |note| if let FilterNote::Gzip(text) = note { Some(text) } else { None };
         self.chain.take_notes().into_iter().filter_map(text).collect()
+    }
+
+    /// True if what comes behind isn't sent: a range has all of its bytes.
+    pub fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// True if pieces go out at once, without a step.

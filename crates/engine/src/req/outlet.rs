@@ -28,6 +28,16 @@ const SQUEEZED_BYTES: usize = 16 * 1024;
 /// Charge in microseconds for each part of a multipart response, in addition to its bytes.
 const PART_MICROS: u32 = 2;
 
+/// The part of a body that is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Amount {
+    All,
+    /// A number of bytes. A body that has fewer is cut off.
+    Exactly(u64),
+    /// At most that number of bytes.
+    AtMost(u64),
+}
+
 pub(super) struct Outlet<'a> {
     pub req: &'a mut Req,
     pub down: &'a mut Downstream,
@@ -42,16 +52,20 @@ impl Outlet<'_> {
         self.push(Buf::unaccounted(heads.of(part)), false).await
     }
 
-    /// Sends what the reader reads: to its end, or exactly `bytes`.
-    pub async fn send_object(&mut self, reader: &mut BodyReader, bytes: Option<u64>) -> Result<(), DeliveryFailure> {
-        let mut left = bytes.unwrap_or(u64::MAX);
+    /// Sends what the reader reads.
+    pub async fn send_object(&mut self, reader: &mut BodyReader, amount: Amount) -> Result<(), DeliveryFailure> {
+        let (mut left, is_exact) = match amount {
+            Amount::All => (u64::MAX, false),
+            Amount::Exactly(bytes) => (bytes, true),
+            Amount::AtMost(bytes) => (bytes, false),
+        };
         reader.stop_at(reader.offset().saturating_add(left));
         while left > 0 {
             let mut piece = match self.next_piece(reader).await {
                 Ok(Some(piece)) => piece,
                 // A range that ends early ends with `RangeShort`, whatever cut it.
                 Ok(None) => break,
-                Err(DeliveryFailure::Fetch) if bytes.is_some() => break,
+                Err(DeliveryFailure::Fetch) if is_exact => break,
                 Err(cut) => return Err(cut),
             };
             if piece.len() as u64 > left {
@@ -60,11 +74,14 @@ impl Outlet<'_> {
             left -= piece.len() as u64;
             self.req.resp.noted.again(self.req.engine().cache.stores());
             self.push(piece, false).await?;
+            if self.down.is_over() {
+                return Ok(());
+            }
             if reader.object().is_squeezed() {
                 self.flush_to(SQUEEZED_BYTES).await?;
             }
         }
-        if bytes.is_some() && left > 0 {
+        if is_exact && left > 0 {
             return Err(DeliveryFailure::Client(SessClose::RangeShort));
         }
         Ok(())

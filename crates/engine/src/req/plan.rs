@@ -77,6 +77,7 @@ impl Req {
                 let verdict = self.judge_range(obj, len);
                 match &verdict {
                     RangeVerdict::Part(low, high) => window = Window::Part(*low, *high),
+                    RangeVerdict::UpTo(low, high) => window = Window::UpTo(*low, *high),
                     RangeVerdict::Parts(parts) => window = Window::Parts(Box::new(parts.clone())),
                     RangeVerdict::Whole | RangeVerdict::Unsatisfiable => {}
                 }

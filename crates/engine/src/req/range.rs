@@ -22,6 +22,9 @@ impl Req {
             return RangeVerdict::Whole;
         }
         let Some(asked) = range::asked(&self.ask.head) else { return RangeVerdict::Whole };
+        if self.params.compat().is_9() && len.is_none() {
+            return self.judge_open_range(range::select_open(asked));
+        }
         match (self.select_range(asked, len), len) {
             (Ok(Selection::One(slice)), _) => {
                 self.set_resp(names::CONTENT_RANGE, &[slice.content_range(len).as_bytes()]);
@@ -35,6 +38,22 @@ impl Req {
             (Ok(Selection::Whole | Selection::Many(_)), _) => RangeVerdict::Whole,
             (Err(error), _) => {
                 self.refuse_range(error, len);
+                RangeVerdict::Unsatisfiable
+            }
+        }
+    }
+
+    /// From 7.3 on, a part of a body whose length isn't known is given where both its ends are.
+    fn judge_open_range(&mut self, selected: Result<Option<Slice>, RangeError>) -> RangeVerdict {
+        match selected {
+            Ok(Some(slice)) => {
+                self.set_resp(names::CONTENT_RANGE, &[slice.content_range(None).as_bytes()]);
+                self.put_status(206);
+                RangeVerdict::UpTo(slice.low, slice.high)
+            }
+            Ok(None) => RangeVerdict::Whole,
+            Err(error) => {
+                self.refuse_range(error, None);
                 RangeVerdict::Unsatisfiable
             }
         }

@@ -14,7 +14,7 @@ use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::delivery::{Delivery, Extent};
-use super::outlet::Outlet;
+use super::outlet::{Amount, Outlet};
 use super::search::{ReqSearch, Unfound};
 use super::transmit::{DeliveryFailure, Window};
 use super::{Req, ReqStep};
@@ -72,7 +72,7 @@ impl SlicedDelivery {
     pub(super) async fn send(&mut self, window: Window, out: &mut Outlet<'_>) -> Result<(), DeliveryFailure> {
         let sent = match window {
             Window::All => self.send_span(0, self.total() - 1, out).await,
-            Window::Part(low, high) => self.send_span(low, high, out).await,
+            Window::Part(low, high) | Window::UpTo(low, high) => self.send_span(low, high, out).await,
             Window::Parts(multipart) => self.send_parts(*multipart, out).await,
         };
         if sent == Err(DeliveryFailure::Fetch) {
@@ -94,7 +94,7 @@ impl SlicedDelivery {
     /// Sends the bytes from `low` up to and with `high`.
     async fn send_span(&mut self, low: u64, high: u64, out: &mut Outlet<'_>) -> Result<(), DeliveryFailure> {
         let (mut at, mut tries) = (low, 0);
-        while at <= high {
+        while at <= high && !out.down.is_over() {
             let (index, last) = (self.set.index_of(at), self.set.index_of(high));
             let place = self.set.place(index);
             let slice = self.slice(index, false, out.req, out.transport).await.map_err(|no| match no {
@@ -104,7 +104,7 @@ impl SlicedDelivery {
             self.fetch_ahead(index, last, out.req);
             let (start, end) = (at - place.low, high.min(place.high) + 1 - place.low);
             let mut reader = slice.into_reader(start);
-            match out.send_object(&mut reader, Some(end - start)).await {
+            match out.send_object(&mut reader, Amount::Exactly(end - start)).await {
                 Ok(()) => {
                     at = place.low + end;
                     tries = 0;

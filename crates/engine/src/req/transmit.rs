@@ -14,7 +14,7 @@ use tables::tags::Tag;
 use super::delivery::{Answer, Delivery, Extent};
 use super::downstream::Downstream;
 use super::esi::Adapter;
-use super::outlet::{Outlet, close_of, resting};
+use super::outlet::{Amount, Outlet, close_of, resting};
 use super::plan::Plan;
 use super::{Req, ReqStep};
 use crate::httplog::RESP;
@@ -26,6 +26,8 @@ pub(super) enum Window {
     All,
     /// The bytes from the first up to and with the second.
     Part(u64, u64),
+    /// These bytes, as far as there are any: the body's length isn't known.
+    UpTo(u64, u64),
     /// Several, with what goes between them.
     Parts(Box<Multipart>),
 }
@@ -252,7 +254,8 @@ impl Outlet<'_> {
             }
             (_, Answer::Object(delivery)) if do_esi => Box::pin(self.send_esi(delivery)).await?,
             (Window::All, _) => self.send_all(answer).await?,
-            (Window::Part(low, high), _) => self.send_only_span(answer, low, high).await?,
+            (Window::Part(low, high), _) => self.send_only_span(answer, low, high, Amount::Exactly).await?,
+            (Window::UpTo(low, high), _) => self.send_only_span(answer, low, high, Amount::AtMost).await?,
             (Window::Parts(multipart), _) => {
                 let Multipart { parts, heads, tail } = *multipart;
                 for part in parts {
@@ -272,17 +275,23 @@ impl Outlet<'_> {
         match answer {
             Answer::Made(body) => self.push(body, false).await,
             Answer::Object(Delivery { extent: Extent::Form(form), .. }) => self.send_form(&form, 0, form.bytes()).await,
-            Answer::Object(delivery) => self.send_object(&mut delivery.into_reader(0), None).await,
+            Answer::Object(delivery) => self.send_object(&mut delivery.into_reader(0), Amount::All).await,
         }
     }
 
     /// Does what [`Outlet::send_span`] does, and leaves nobody but the reader with the object: a body that outgrows its
     /// store is passed on to a single holder.
-    async fn send_only_span(&mut self, answer: Answer, low: u64, high: u64) -> Result<(), DeliveryFailure> {
+    async fn send_only_span(
+        &mut self,
+        answer: Answer,
+        low: u64,
+        high: u64,
+        amount: fn(u64) -> Amount,
+    ) -> Result<(), DeliveryFailure> {
         match answer {
             Answer::Object(delivery) if delivery.form().is_none() => {
                 let start = delivery.offset_of(low, high)?;
-                self.send_object(&mut delivery.into_reader(start), Some(high - low + 1)).await
+                self.send_object(&mut delivery.into_reader(start), amount(high - low + 1)).await
             }
             mut answer => self.send_span(&mut answer, low, high).await,
         }
@@ -295,7 +304,7 @@ impl Outlet<'_> {
             Answer::Object(Delivery { extent: Extent::Form(form), .. }) => self.send_form(form, low, high + 1).await,
             Answer::Object(delivery) => {
                 let start = delivery.offset_of(low, high)?;
-                self.send_object(&mut delivery.reader_at(start), Some(high - low + 1)).await
+                self.send_object(&mut delivery.reader_at(start), Amount::Exactly(high - low + 1)).await
             }
         }
     }

@@ -117,6 +117,10 @@ proptest! {
         prop_assert_eq!(&run(&mut chain, &body, cut, 4000).unwrap(), &body[low..=high]);
         let mut chain = one(RangeFilter::new(low as u64, body.len() as u64));
         prop_assert_eq!(run(&mut chain, &body, cut, 4000), Err(FilterError::RangeShort));
+        let mut chain = one(RangeFilter::up_to(low as u64, high as u64));
+        prop_assert_eq!(&run(&mut chain, &body, cut, 4000).unwrap(), &body[low..=high]);
+        let mut chain = one(RangeFilter::up_to(low as u64, u64::MAX - 1));
+        prop_assert_eq!(&run(&mut chain, &body, cut, 4000).unwrap(), &body[low..]);
     }
 
     #[test]

@@ -99,6 +99,9 @@ impl Outlet<'_> {
                     None => {
                         self.req.refuse_depth();
                         Ok(())
+            if self.down.is_over() {
+                break;
+            }
                     }
                 },
             };
