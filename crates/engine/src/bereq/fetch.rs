@@ -12,7 +12,7 @@ use backend::{
 use cache::ObjectTimes;
 use message::freshness::{self, Defaults, Freshness};
 use message::ttl_rules::{self, TtlRules};
-use message::{list, names, range};
+use message::{Head, list, names, range};
 use params::negative_ttl;
 use shm::vsl::num::dec;
 use tables::Compat;
@@ -336,6 +336,14 @@ impl Bereq {
         FetchStep::Error
     }
 
+    /// The request whose range a response has to fit: up to 7.7 the client's, in 8.0 and later what VCL made of it.
+    fn range_asked_for(&self) -> &Head {
+        match self.params.compat() {
+            Compat::V7_1 => &self.ask.original,
+            Compat::V9 => &self.ask.head,
+        }
+    }
+
     async fn after_response(&mut self) -> FetchStep {
         const GIVEN_UP: &str = "given up in vcl_backend_response";
         self.preset();
@@ -350,7 +358,7 @@ impl Bereq {
         if self.params.http_range_support
             && !self.is_range_checked()
             && let announced = self.beresp.get(names::CONTENT_RANGE).and_then(|_| self.announced())
-            && let Err(mismatch) = range::check_response(&self.ask.original, &self.beresp, announced)
+            && let Err(mismatch) = range::check_response(self.range_asked_for(), &self.beresp, announced)
         {
             self.log.put(Tag::Error, mismatch.0.as_bytes());
             self.blame(ProxyError::HttpProtocolError, "Content-Range is not what was asked for");
