@@ -107,14 +107,6 @@ pub(crate) fn is_traced(set: Option<bool>, params: &Params, log: &TxnLog) -> boo
     set.unwrap_or_else(|| params.feature.has(FeatureBit::Trace) || by_mask())
 }
 
-/// Takes the list of filters for a request's body, which must be empty: there are none.
-pub(crate) fn no_filters(name: &str, value: Value) -> Result<(), VclFailure> {
-    match text(value)?.is_none_or(|list| list.as_bytes().trim_ascii().is_empty()) {
-        true => Ok(()),
-        false => Err(VclFailure::new(format!("{name} can only be empty: no filter applies to the body of a request"))),
-    }
-}
-
 /// The failure when VCL uses `var`, from which the filters of `head` would follow, after setting these itself.
 pub fn filters_fixed(head: &str, var: Var) -> VclFailure {
     VclFailure::new(format!("{head}.filters are already fixed, {} is undefined", var.name()))

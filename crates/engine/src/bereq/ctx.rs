@@ -18,6 +18,7 @@ use vrt::ctx::{StoreProperty, VclWait};
 use vrt::value::{BackendRef, Blob, Text};
 use vrt::{Ctx, Privates, Value, VclFailure};
 
+use super::body_filters;
 use super::kind::FetchKind;
 use super::{Bereq, BereqBody, FetchMode, reach};
 use crate::choice::DirectorChoice;
@@ -68,7 +69,10 @@ impl Ctx for Bereq {
             Var::BereqIsBgfetch => Value::Bool(self.requester.mode == FetchMode::Background),
             Var::BereqIsHitmiss => Value::Bool(self.requester.found == FoundKind::HitForMiss),
             Var::BereqIsHitpass => Value::Bool(self.requester.found == FoundKind::HitForPass),
-            Var::BereqFilters => Value::text(""),
+            Var::BereqFilters => match self.ask.body_filters.as_ref().and_then(|filters| filters.bereq.clone()) {
+                Some(listed) => Value::String(Some(listed)),
+                None => Value::text(""),
+            },
             Var::BereqRetryConnect => Value::Bool(self.ask.tries.reconnects),
             Var::BereqTrace => Value::Bool(self.is_traced()),
             Var::BereqRetries => Value::Int(i64::from(self.ask.tries.retries)),
@@ -139,7 +143,12 @@ impl Ctx for Bereq {
             Var::BereqBetweenBytesTimeout => self.ask.limits.between_bytes = Some(vars::seconds(&value)?),
             // Who isn't to ask them, as a peer's own request, doesn't by VCL's word.
             Var::BereqPeers => self.ask.peer.may_ask &= vars::boolean(&value)?,
-            Var::BereqFilters => vars::no_filters("bereq.filters", value)?,
+            Var::BereqFilters => {
+                let listed = body_filters::listed("bereq.filters", value)?;
+                if listed.is_some() || self.ask.body_filters.is_some() {
+                    self.ask.body_filters.get_or_insert_default().bereq = listed;
+                }
+            }
             Var::BereqRetryConnect => self.ask.tries.reconnects = vars::boolean(&value)?,
             Var::BereqTrace => self.requester.trace = Some(vars::boolean(&value)?),
             Var::BereqRfc9111 => self.fill.rfc9111 = vars::boolean(&value)?,

@@ -10,6 +10,7 @@
 //! ```
 
 mod body;
+pub(crate) mod body_filters;
 mod ctx;
 mod error;
 mod fetch;

@@ -12,6 +12,7 @@ use shm::vsl::{Marker, TxnLog};
 use tables::Compat;
 use tables::tags::Tag;
 
+use super::body_filters::BodyFilters;
 use super::kind::{FetchKind, PartSettings, SliceOf, SliceSettings};
 use super::peer::PeerState;
 use super::state::{Ask, FetchError, Fill, KindTerms, Requester, TimeLimits, Tries};
@@ -128,6 +129,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, turn:
             backend: None,
             link: None,
             limits: TimeLimits::default(),
+            body_filters: BodyFilters::of_request(req.settings.body_filters.as_ref()),
             peer: PeerState { may_ask: mode != FetchMode::Pass && req.may_ask_peers(), ..PeerState::default() },
             times: ExchangeTimes { sent: now, received: now },
             acct: backend::ExchangeAcct::default(),

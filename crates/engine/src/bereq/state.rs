@@ -14,6 +14,7 @@ use storage::Store;
 use tables::Compat;
 use vrt::value::Text;
 
+use super::body_filters::BodyFilters;
 use super::kind::{PartSettings, SliceSettings};
 use super::peer::PeerState;
 use super::start::FetchTurn;
@@ -101,6 +102,8 @@ pub(crate) struct Ask {
     /// The exchange in progress, or the one whose response is at hand.
     pub link: Option<OriginExchange>,
     pub limits: TimeLimits,
+    /// The filters of the request's body. Boxed: hardly a request has any.
+    pub body_filters: Option<Box<BodyFilters>>,
     pub peer: PeerState,
     /// When the head was sent, or was about to be, and when the response came.
     pub times: ExchangeTimes,

@@ -5,10 +5,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use backend::{BackendConn, SendProgress};
+use filters::Chain;
 use message::Head;
 use storage::Buf;
 
 use super::BereqBody;
+use super::body_filters::FilteredPieces;
 use crate::reqbody::ReqBody;
 use crate::transport::ReqBodyError;
 
@@ -17,6 +19,7 @@ pub(super) enum Pieces {
     Lent(ReqBody),
     /// And which comes next.
     Kept(Rc<Vec<Buf>>, usize),
+    Filtered(Box<FilteredPieces>),
 }
 
 impl Pieces {
@@ -28,8 +31,17 @@ impl Pieces {
         }
     }
 
+    /// The pieces behind these filters.
+    pub fn through(self, filters: Option<Chain>) -> Self {
+        match filters {
+            None => self,
+            Some(chain) => Pieces::Filtered(Box::new(FilteredPieces::new(self, chain))),
+        }
+    }
+
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, ReqBodyError>> {
         match self {
+            Pieces::Filtered(filtered) => filtered.poll_next(cx),
             Pieces::Lent(lent) => lent.poll_next(cx),
             Pieces::Kept(pieces, next) => {
                 let piece = pieces.get(*next).cloned();
@@ -43,7 +55,7 @@ impl Pieces {
     pub fn end(&self, conn: &mut BackendConn) {
         let trailers = match self {
             Pieces::Lent(lent) if conn.takes_trailers() => lent.take_trailers(),
-            Pieces::Lent(_) | Pieces::Kept(..) => None,
+            Pieces::Lent(_) | Pieces::Kept(..) | Pieces::Filtered(_) => None,
         };
         conn.send_end(trailers.as_ref());
     }

@@ -9,6 +9,7 @@ use backend::{
     BackendFault, BodyLen, BodyStatus, ExchangeHeadError, ExchangeSendError, Received, RespLimits, SendProgress,
     announced_length,
 };
+use filters::Chain;
 use message::{Head, names};
 use params::Params;
 use rt::Deadline;
@@ -91,11 +92,12 @@ impl OriginExchange {
 impl Bereq {
     /// Exchanges heads over [`Ask::link`].
     pub(super) async fn exchange(&mut self) -> Result<(), Failure> {
-        let body = self.announce_body();
+        let filters = self.open_body_filters();
+        let body = self.announce_body(filters.is_some());
         self.announce_trailers();
         let link = OriginExchange::of(&mut self.ask.link);
         link.conn.send_head(&self.ask.head, body, &response_limits(&self.params));
-        let sent = self.send().await;
+        let sent = self.send(filters).await;
         self.mark("Bereq");
         self.engine.main.backend_req.tally();
         sent?;
@@ -134,7 +136,7 @@ impl Bereq {
 
     /// Makes the head announce the body that is sent, whatever VCL wrote: else the rest of it, or of the next request,
     /// would be taken for something that it isn't.
-    fn announce_body(&mut self) -> BodyLen {
+    fn announce_body(&mut self, is_filtered: bool) -> BodyLen {
         let announced = announced_length(&self.ask.head);
         let len = match &self.ask.body {
             BereqBody::None | BereqBody::Gone => {
@@ -144,6 +146,7 @@ impl Bereq {
                 BEREQ.unset(&mut self.ask.head, &mut self.log, names::TRANSFER_ENCODING);
                 return BodyLen::None;
             }
+            BereqBody::Lent(_) | BereqBody::Cached(_) if is_filtered => None,
             BereqBody::Lent(lent) => lent.bytes(),
             BereqBody::Cached(pieces) => Some(pieces.iter().map(|piece| piece.len() as u64).sum()),
         };
@@ -168,12 +171,13 @@ impl Bereq {
     }
 
     /// Sends head and body. An answer before the body's end is taken at once; the connection can't be used again then.
-    async fn send(&mut self) -> Result<(), Failure> {
+    async fn send(&mut self, filters: Option<Chain>) -> Result<(), Failure> {
         let mut sent = self.push().await?;
-        let Some(mut body) = Pieces::new(&self.ask.body) else { return Ok(()) };
+        let Some(body) = Pieces::new(&self.ask.body) else { return Ok(()) };
         if let Pieces::Lent(_) = body {
             self.ask.tries.refusal = Some("req.body not cached");
         }
+        let mut body = body.through(filters);
         while sent == Sent::All {
             match self.next_piece(&mut body).await {
                 NextPiece::Piece(piece) => OriginExchange::of(&mut self.ask.link).conn.send_data(piece),

@@ -25,6 +25,7 @@ use super::settings::{BackendHint, ReqSettings};
 use super::state::{ReqAsk, ReqClient, Response};
 use super::verdict::{FoundKind, ReqVerdict};
 use crate::aux_attrs::AuxAttrs;
+use crate::bereq::body_filters;
 use crate::bereq::pipe::PipeBereq;
 use crate::choice::DirectorChoice;
 use crate::engine::Engine;
@@ -213,7 +214,10 @@ impl Ctx for ReqView<'_, '_> {
             Var::ReqIsHitpass => Value::Bool(self.verdict.found() == FoundKind::HitForPass),
             Var::ReqRfc9111 => Value::Bool(self.settings.rfc9111),
             // None applies to the body of a request.
-            Var::ReqFilters => Value::text(""),
+            Var::ReqFilters => match &self.settings.body_filters {
+                Some(listed) => Value::String(Some(listed.clone())),
+                None => Value::text(""),
+            },
             Var::ReqTrace => Value::Bool(vars::is_traced(self.settings.trace, self.params, self.log)),
             Var::ReqRestarts => Value::Int(i64::from(self.ask.restarts)),
             Var::ReqStorage => Value::Stevedore(self.settings.storage.clone()),
@@ -248,11 +252,11 @@ impl Ctx for ReqView<'_, '_> {
 
     fn set(&mut self, var: Var, value: Value) -> Result<(), VclFailure> {
         let mut timeouts = self.client.sess.timeouts.get();
+        let compat = self.params.compat();
         match var {
             Var::ReqBackendHint => match value {
                 Value::Backend(director) => self.settings.backend_hint = BackendHint::Set(director),
                 other => return Err(vars::wrong(&other)),
-        let compat = self.params.compat();
             },
             // As VCL 4.0 always had it: a fragment can't switch itself off. `resp.do_esi` can.
             Var::ReqEsi if self.esi.level() > 0 => {}
@@ -268,7 +272,10 @@ impl Ctx for ReqView<'_, '_> {
             Var::ReqHashIgnoreBusy => self.settings.lookup.ignore_busy = vars::boolean(&value)?,
             Var::ReqHashIgnoreVary => self.settings.lookup.ignore_vary = vars::boolean(&value)?,
             Var::ReqClass => self.settings.class = vars::text(value)?,
-            Var::ReqFilters => vars::no_filters("req.filters", value)?,
+            Var::ReqFilters if self.client.body.exists() && !self.client.body.is_unread() => {
+                return Err(VclFailure::new("req.filters not settable: the request's body was read already"));
+            }
+            Var::ReqFilters => self.settings.body_filters = body_filters::listed("req.filters", value)?,
             Var::ReqTrace => self.settings.trace = Some(vars::boolean(&value)?),
             Var::ReqStorage => self.settings.storage = vars::text(value)?,
             Var::ReqRfc9111 => self.settings.rfc9111 = vars::boolean(&value)?,

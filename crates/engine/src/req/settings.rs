@@ -20,6 +20,8 @@ pub(crate) struct ReqSettings {
     pub storage: Option<Text>,
     pub class: Option<Text>,
     pub client_identity: Option<Text>,
+    /// `req.filters`: those of the request's body.
+    pub body_filters: Option<Text>,
 }
 
 #[derive(Default)]

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Filters of a request's body: those of `req.filters`, then those of `bereq.filters`. They work where the body is sent. A body that is
+//! kept stays as its client sent it, and passes them anew for each try.
+
+use std::task::{Context, Poll, ready};
+
+use filters::{
+    Chain, Edit, FetchInput, FilterError, FilterList, FilterName, FilterState, GzipParams, SLICE, open_fetch,
+};
+use message::{Coding, names};
+use storage::Buf;
+use vrt::value::Text;
+use vrt::{Value, VclFailure};
+
+use super::upload::Pieces;
+use super::{Bereq, BereqBody};
+use crate::httplog::BEREQ;
+use crate::transport::ReqBodyError;
+use crate::vars;
+
+/// The filters that VCL set, if there are any.
+#[derive(Default)]
+pub(crate) struct BodyFilters {
+    /// `req.filters`, which goes first.
+    pub req: Option<Text>,
+    /// `bereq.filters`.
+    pub bereq: Option<Text>,
+    /// The coding in which the body comes, noted before the filters change the head.
+    coding: Option<Option<Coding>>,
+}
+
+impl BodyFilters {
+    /// The filters of a fetch for a request that has set these.
+    pub fn of_request(listed: Option<&Text>) -> Option<Box<Self>> {
+        listed.map(|listed| Box::new(BodyFilters { req: Some(listed.clone()), ..BodyFilters::default() }))
+    }
+}
+
+/// The names that VCL gives for `variable`; `None` for the empty list.
+///
+/// # Errors
+/// There is no such filter for the body of a request.
+pub(crate) fn listed(variable: &str, value: Value) -> Result<Option<Text>, VclFailure> {
+    let Some(text) = vars::text(value)? else { return Ok(None) };
+    let list = FilterList::from(text.as_bytes().to_vec());
+    let mut names = list.names();
+    while let Some(name) = names.next() {
+        let why = match name {
+            FilterName::Injected(_) => "not found",
+            FilterName::Esi | FilterName::EsiGzip | FilterName::Range => "is for responses only",
+            FilterName::Gunzip
+            | FilterName::Gzip
+            | FilterName::TestGunzip
+            | FilterName::Pack(_)
+            | FilterName::Unpack(_)
+            | FilterName::Check(_) => continue,
+        };
+        let rest = [name.as_bytes(), names.rest()].concat();
+        let rest = String::from_utf8_lossy(&rest);
+        return Err(VclFailure::new(format!("{variable}: Filter '...{rest}' {why}")));
+    }
+    Ok(list.names().next().is_some().then_some(text))
+}
+
+impl Bereq {
+    /// Opens the filters of the body and changes the head accordingly. `None`: there are none, or no body.
+    pub(super) fn open_body_filters(&mut self) -> Option<Chain> {
+        let filters = self.ask.body_filters.as_mut()?;
+        if matches!(self.ask.body, BereqBody::None | BereqBody::Gone) {
+            return None;
+        }
+        let says = || Coding::of_content(self.ask.head.joined(names::CONTENT_ENCODING).as_deref());
+        let coding = *filters.coding.get_or_insert_with(says);
+        let both = [&filters.req, &filters.bereq].into_iter().flatten();
+        let list = FilterList::from(both.flat_map(|text| [b" ", text.as_bytes()]).collect::<Vec<_>>().concat());
+        let input = FetchInput {
+            status: 200,
+            coding,
+            url: self.ask.head.url(),
+            gzip: GzipParams { level: self.params.gzip_level as u8, memlevel: self.params.gzip_memlevel as u8 },
+            pack: filters::PackParams::default(),
+            esi: crate::esi::features(&self.params),
+        };
+        let opened = open_fetch(&list, input, &mut filters::InjectedFilters::default()).ok()?;
+        if opened.chain.is_empty() {
+            return None;
+        }
+        for edit in opened.edits {
+            match edit {
+                Edit::Unset(name) => BEREQ.unset(&mut self.ask.head, &mut self.log, name),
+                Edit::SetCoding(made) => {
+                    let token = made.token().as_bytes();
+                    self.count_lost(|this| {
+                        BEREQ.force(&mut this.ask.head, &mut this.log, names::CONTENT_ENCODING, token)
+                    });
+                }
+                Edit::WeakenEtag | Edit::VaryAcceptEncoding => {}
+            }
+        }
+        Some(opened.chain)
+    }
+}
+
+/// The pieces of a body behind its filters.
+pub(super) struct FilteredPieces {
+    source: Pieces,
+    chain: Chain,
+    piece: Buf,
+    is_last: bool,
+    is_over: bool,
+}
+
+impl FilteredPieces {
+    pub fn new(source: Pieces, chain: Chain) -> Self {
+        FilteredPieces { source, chain, piece: Buf::unaccounted(Vec::new()), is_last: false, is_over: false }
+    }
+
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, ReqBodyError>> {
+        while !self.is_over {
+            if self.piece.is_empty() && !self.is_last {
+                match ready!(self.source.poll_next(cx))? {
+                    Some(piece) => self.piece = piece,
+                    None => self.is_last = true,
+                }
+            }
+            let made = self.step().map_err(|_| ReqBodyError::Malformed("req.body filters failed"))?;
+            if !made.is_empty() {
+                return Poll::Ready(Ok(Some(made)));
+            }
+        }
+        Poll::Ready(Ok(None))
+    }
+
+    fn step(&mut self) -> Result<Buf, FilterError> {
+        let FilteredPieces { chain, piece, is_last, is_over, .. } = self;
+        filters::with_room(|room| {
+            let step = chain.step(piece, *is_last, &mut room[..SLICE])?;
+            *piece = piece.slice(step.consumed..piece.len());
+            *is_over = step.state == FilterState::End;
+            Ok(Buf::unaccounted(room[..step.produced].to_vec()))
+        })
+    }
+}
