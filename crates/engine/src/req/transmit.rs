@@ -60,6 +60,11 @@ impl Req {
             self.mark("Resp");
             return ReqStep::Done;
         };
+        if self.is_left_out() {
+            self.cut_off(DeliveryFailure::Fetch, transport);
+            self.mark("Resp");
+            return ReqStep::Done;
+        }
         let announced = self.frame(&answer, plan.len, clen);
         let sends = !matches!(announced, BodyLen::None);
         if sends

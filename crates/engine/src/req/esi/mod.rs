@@ -96,15 +96,12 @@ impl Outlet<'_> {
                 EsiStep::Include(include) => match prefetch.as_mut().map(|prefetch| prefetch.take(program)) {
                     Some(Some(fragment)) => self.deliver_prefetched(fragment, &mut page).await,
                     Some(None) => self.include(&include, &top, &mut page).await,
-                    None => {
-                        self.req.refuse_depth();
-                        Ok(())
+                    None => self.req.refuse_include(&include),
+                },
+            };
             if self.down.is_over() {
                 break;
             }
-                    }
-                },
-            };
             if let Some(prefetch) = prefetch.as_mut().filter(|_| done.is_ok()) {
                 self.req.prefetch(prefetch, page.is_gzip);
             }
@@ -201,6 +198,23 @@ impl Req {
         self.esi.level() < self.params.max_esi_depth.min(DEPTH_MAX)
     }
 
+    /// An include that is nested too deep. Up to 7.3 the page goes on without it, whatever its onerror says.
+    fn refuse_include(&mut self, include: &EsiInclude) -> Result<(), DeliveryFailure> {
+        self.refuse_depth();
+        let ends_page = self.params.compat().is_9() && !include.continue_on_error && self.heeds_onerror();
+        if ends_page { Err(DeliveryFailure::Page) } else { Ok(()) }
+    }
+
+    fn heeds_onerror(&self) -> bool {
+        self.params.feature.has(FeatureBit::EsiIncludeOnerror)
+    }
+
+    /// True for a fragment whose response is an error that its page must not contain. Up to 7.1 it is included.
+    pub(super) fn is_left_out(&self) -> bool {
+        let is_error = || !matches!(self.resp.head.status() % 1000, 200 | 204);
+        self.esi.is_fragment() && self.params.compat().is_9() && self.heeds_onerror() && is_error()
+    }
+
     fn refuse_depth(&mut self) {
         let limit = self.params.max_esi_depth.min(DEPTH_MAX);
         self.log.putf(Tag::VclError, format_args!("ESI depth limit reach (param max_esi_depth = {limit})"));
@@ -227,8 +241,7 @@ impl Req {
             None if is_cut => {}
             None => return Ok(()),
         }
-        let obeys = self.params.feature.has(FeatureBit::EsiIncludeOnerror);
-        if obeys && !continues_on_error { Err(DeliveryFailure::Page) } else { Ok(()) }
+        if self.heeds_onerror() && !continues_on_error { Err(DeliveryFailure::Page) } else { Ok(()) }
     }
 
     /// The request for a fragment: as the client's came, but for what asks for a part, a condition, a body.
