@@ -54,6 +54,8 @@ pub struct Busy {
     short_blocks: usize,
     /// The body was announced as longer than its share of the store's front.
     is_long: bool,
+    /// The object is for those that wait for it, even if it is stale when it comes.
+    is_for_waiters: bool,
     events: Vec<CacheEvent>,
     tags: Vec<Box<[u8]>>,
     record_tags: Vec<u8>,
@@ -96,6 +98,7 @@ impl Busy {
             nukes_left,
             short_blocks: 0,
             is_long: false,
+            is_for_waiters: true,
             events: Vec::new(),
             tags: Vec::new(),
             record_tags: Vec::new(),
@@ -107,6 +110,11 @@ impl Busy {
     /// starts; a background fetch needs none.
     pub fn object(&self) -> ObjRef {
         ObjRef::with(self.oc.clone(), Some(self.boc.clone()))
+    }
+
+    /// An object that is stale when it comes isn't for those that wait for it: each use needs a validation.
+    pub fn keep_stale_from_waiters(&mut self) {
+        self.is_for_waiters = false;
     }
 
     /// True if requests are parked until this fetch has a head.
@@ -316,7 +324,8 @@ impl Busy {
 
     /// Like [`Busy::finish`], for the response to a failed fetch, which no other request may have: it leaves the index
     /// at once, and the cause is remembered. Returns the body's length.
-    pub fn finish_failed(self) -> u64 {
+    pub fn finish_failed(mut self) -> u64 {
+        self.is_for_waiters = false;
         let (oc, cache) = (self.oc.clone(), self.cache.clone());
         let length = self.boc.fetched();
         assert!(self.finish(None).is_ok(), "no length was declared");
@@ -453,7 +462,8 @@ impl Busy {
         let called = {
             let mut shard = shared.shard(digest).lock();
             // What is dead at birth is never found.
-            let is_found = oc.times().ttl > 0.0 && oc.times().grace_until(None, None).0 >= shared.now().0;
+            let now = shared.now();
+            let is_found = oc.times().ttl > 0.0 && oc.times().grace_until(None, None).0 >= now.0;
             let mut when = oc.times().dead_at();
             if let Some(soft) = self.boc.take_soft_purge() {
                 oc.set_times(soft.purge.shorten(oc.times(), soft.at, shared.params.load().compat));
@@ -472,6 +482,11 @@ impl Busy {
                     oc.overtake_softly(seq);
                     when = Mono(when.0.max(shared.overtaken_until().0));
                 }
+            }
+            let serves_waiters = self.may_serve_waiters(now) && shard.heads.has_waiters(digest);
+            if serves_waiters {
+                oc.overtake_softly(shared.bans.next_seq());
+                when = Mono(when.0.max(shared.overtaken_until().0));
             }
             if oc.is_overtaken() {
                 when = shared.overtaken_until();
@@ -492,7 +507,7 @@ impl Busy {
                 surplus = Some(shared.unlink(&mut shard, &old, TombstoneCause::VaryLimit));
             }
             // Requests that waited for an object that can't be found would otherwise fetch one after the other.
-            let reason = if is_found { RushReason::LookAgain } else { RushReason::EachAlone };
+            let reason = if is_found || serves_waiters { RushReason::LookAgain } else { RushReason::EachAlone };
             let called = shard.heads.call_waiters(digest, usize::MAX, reason);
             if !called.is_empty() {
                 shard.recent_rushes.add(oc, shared.now(), shared.overtaken_until());
@@ -501,6 +516,17 @@ impl Busy {
         };
         drop(surplus);
         self.cache.wake(called);
+    }
+
+    /// True if the object is stale already, and yet for all that waited for it. Those that come later don't get it for that.
+    fn may_serve_waiters(&self, now: Mono) -> bool {
+        let (shared, oc) = (self.cache.shared(), &self.oc);
+        let is_stale = oc.times().fresh_until(None).0 <= now.0;
+        is_stale
+            && self.is_for_waiters
+            && !oc.flags().is_uncacheable()
+            && !oc.is_overtaken()
+            && shared.params.load().stale_serves_waiters
     }
 
     /// Coalesces the short blocks at the end of the body into one block, if there is room.

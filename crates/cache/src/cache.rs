@@ -74,6 +74,8 @@ pub struct CacheParams {
     pub nuke_limit: u32,
     /// Parked requests woken at a time when a fetch produced no usable object.
     pub rush_exponent: usize,
+    /// An object that is stale already when it comes is still for all that waited for it.
+    pub stale_serves_waiters: bool,
     /// Bytes that the index of tags may take (0: any number).
     pub tag_space: u64,
     /// Variants an objhead has at most (0: any number).
@@ -100,6 +102,7 @@ impl Default for CacheParams {
             form_space: 64 << 20,
             nuke_limit: 50,
             rush_exponent: 3,
+            stale_serves_waiters: false,
             tag_space: 0,
             vary_limit: 0,
             vary_notice: 10,

@@ -47,6 +47,7 @@ pub fn cache_params(params: &Params) -> cache::CacheParams {
         compat: params.compat(),
         nuke_limit: params.nuke_limit,
         rush_exponent: params.rush_exponent as usize,
+        stale_serves_waiters: params.compat().is_9(),
         form_space: params.form_space,
         tag_space: params.tag_space,
         transit_buffer: Some(params.transit_buffer).filter(|bytes| *bytes > 0),

@@ -145,6 +145,40 @@ fn nobody_waits_in_line_for_what_helps_nobody() {
 }
 
 #[test]
+fn what_comes_stale_may_be_for_all_that_waited() {
+    for grace in [0.0, 10.0] {
+        let kit = Kit::with(None, CacheParams { stale_serves_waiters: true, ..CacheParams::default() });
+        let busy = busy_of(kit.look("/"));
+        let parked: Vec<Box<Waiting>> = (0..10).map(|_| parked(kit.look("/"))).collect();
+        kit.fill(busy, &TestReq::new("/"), None, kit.attrs(0.0, grace, 0.0, ObjectFlags::NONE), b"x");
+        assert_eq!(woken(&parked), 10);
+        parked.into_iter().for_each(|ticket| assert_eq!(word(&kit.look_again(ticket, &TestReq::new("/"))), "hit"));
+        // It is no newer for those that come now.
+        assert_eq!(kit.verdict("/"), "miss");
+        assert_eq!((kit.main.busy_fetch.get(), kit.main.busy_hit.get()), (0, 10));
+    }
+}
+
+#[test]
+fn what_comes_stale_and_uncacheable_is_for_nobody_else() {
+    let kit = Kit::with(None, CacheParams { stale_serves_waiters: true, ..CacheParams::default() });
+    let busy = busy_of(kit.look("/"));
+    let waiting = parked(kit.look("/"));
+    kit.fill(busy, &TestReq::new("/"), None, kit.attrs(0.0, 0.0, 0.0, ObjectFlags::HIT_FOR_MISS), b"x");
+    busy_of(kit.look_again(waiting, &TestReq::new("/")));
+}
+
+#[test]
+fn what_comes_stale_and_needs_a_validation_is_for_nobody_else() {
+    let kit = Kit::with(None, CacheParams { stale_serves_waiters: true, ..CacheParams::default() });
+    let mut busy = busy_of(kit.look("/"));
+    let waiting = parked(kit.look("/"));
+    busy.keep_stale_from_waiters();
+    kit.fill(busy, &TestReq::new("/"), None, kit.attrs(0.0, 10.0, 0.0, ObjectFlags::NONE), b"x");
+    busy_of(kit.look_again(waiting, &TestReq::new("/")));
+}
+
+#[test]
 fn so_many_may_wait() {
     let kit = Kit::with(None, CacheParams { waitinglist_limit: 2, ..CacheParams::default() });
     let busy = busy_of(kit.look("/"));

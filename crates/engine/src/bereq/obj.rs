@@ -134,6 +134,9 @@ impl Bereq {
         let done = self.busy().set_head(store, head, vary, &attrs, &aux_attrs);
         self.log_events();
         done.map_err(drop)?;
+        if self.fill.rfc9111 {
+            self.busy().keep_stale_from_waiters();
+        }
         if self.engine.cache.keeps_tags() {
             let mut tags = std::mem::take(&mut self.fill.object.keys);
             self.gather_tags(&mut tags);
