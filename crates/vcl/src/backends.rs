@@ -95,6 +95,15 @@ impl Vcc<'_> {
         Ok(token)
     }
 
+    fn timeout_field(&mut self) -> VccResult<Option<f64>> {
+        let first = self.at;
+        let seconds = self.duration_field()?;
+        if seconds == Some(0.0) {
+            self.remark_zero_timeout(first);
+        }
+        Ok(seconds)
+    }
+
     fn duration_field(&mut self) -> VccResult<Option<f64>> {
         let seconds = self.duration()?;
         self.skip_c(b';')?;
@@ -324,8 +333,8 @@ impl Vcc<'_> {
                     via.host_header = Some(value);
                 }
                 "connect_timeout" => decl.connect_timeout = self.duration_field()?,
-                "first_byte_timeout" => decl.first_byte_timeout = self.duration_field()?,
-                "between_bytes_timeout" => decl.between_bytes_timeout = self.duration_field()?,
+                "first_byte_timeout" => decl.first_byte_timeout = self.timeout_field()?,
+                "between_bytes_timeout" => decl.between_bytes_timeout = self.timeout_field()?,
                 "max_connections" => {
                     decl.max_connections = self.unsigned()?;
                     self.skip_c(b';')?;

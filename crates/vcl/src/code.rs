@@ -303,6 +303,12 @@ codes! {
          restart, or test req.restarts.",
         "sub vcl_deliver {\n    if (resp.http.A) {\n        return (restart);\n    }\n}\n"
         => "sub vcl_deliver {\n    if (resp.http.A && req.restarts == 0) {\n        set req.http.A = resp.http.A;\n        return (restart);\n    }\n}\n";
+    ByRelease "by-release":
+        "a statement that releases of Varnish take differently",
+        "The server acts as Varnish 7.1 or 9 (--compat), and here these contradict each other. The message says what this server does. \
+         A timeout of 0s is no timeout of its own up to 7.4 and fails a fetch in 9; headers of framing can't be changed from 7.4 on.",
+        "sub vcl_backend_fetch {\n    set bereq.first_byte_timeout = 0s;\n}\n"
+        => "sub vcl_backend_fetch {\n    unset bereq.first_byte_timeout;\n}\n";
     Translated "translated":
         "old VCL that acts differently now",
         "A file without `vcl 4.x;` is translated, and this is one of the few places that can't be kept as it was. The message says \

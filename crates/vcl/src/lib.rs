@@ -7,6 +7,7 @@ mod atom;
 mod backend_tls;
 mod backend_via;
 mod backends;
+mod by_release;
 mod call;
 mod check;
 mod code;

@@ -251,6 +251,7 @@ impl Vcc<'_> {
                 }
                 self.skip_c(b';')?;
                 self.note_set(first, SetTarget::Field(head, field), Some(&e));
+                self.remark_framing(first, field);
                 self.emit_text(e)?;
                 self.emit(Op::SetFieldText { head, field })
             }
@@ -258,6 +259,9 @@ impl Vcc<'_> {
                 let e = self.expr(want)?;
                 self.skip_c(b';')?;
                 self.note_set(first, SetTarget::Var(var), None);
+                if op.is_none() {
+                    self.remark_zero(first, var, &e);
+                }
                 match (ty, op) {
                     (Type::Body, _) => self.emit_body(e, BodyPart { append: op.is_some() }),
                     (Type::String, None) => {
@@ -334,7 +338,10 @@ impl Vcc<'_> {
         self.add_use(first, self.at - 1, id, SymbolAccess::Unset);
         self.skip_c(b';')?;
         match what {
-            SymbolMeaning::Field(head, field) => self.emit(Op::UnsetField { head, field }),
+            SymbolMeaning::Field(head, field) => {
+                self.remark_framing(first, field);
+                self.emit(Op::UnsetField { head, field })
+            }
             SymbolMeaning::Scalar(var) => self.emit(Op::UnsetVar { var }),
             _ => Err(CompileStopped),
         }

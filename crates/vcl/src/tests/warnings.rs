@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Tests of programs with and without warnings.
 
+use tables::Compat;
+
 use super::{Few, check, try_compile};
 use crate::{CompileOptions, Compiled, compile};
 
@@ -165,6 +167,62 @@ fn host_bits_of_an_acl() {
         try_compile("vcl 4.1; backend b none; acl a { \"1.2.3.4\"/24; } sub vcl_recv { if (client.ip ~ a) { } }")
             .is_err_and(|reason| reason.contains(says))
     );
+}
+
+/// Warnings of a program, by release.
+fn by_release(text: &str) -> [String; 2] {
+    Compat::ALL.map(|compat| {
+        let options = CompileOptions { compat, ..CompileOptions::default() };
+        let text = format!("vcl 4.1; backend b none; {text}");
+        compile("<vcl.inline>", text.as_bytes(), &Few(&[]), &options).unwrap().warnings.to_string()
+    })
+}
+
+#[test]
+fn headers_that_release_9_protects() {
+    for change in ["set req.http.content-length = \"3\";", "unset req.http.Transfer-Encoding;"] {
+        let [old, new] = by_release(&format!("sub vcl_recv {{ {change} }}"));
+        assert_eq!(old, "");
+        assert!(new.starts_with("Varnish refuses this from 7.4 on:") && new.contains("just a warning"), "{new}");
+    }
+    assert_eq!(by_release("sub vcl_recv { set req.http.X-Content-Length = \"3\"; }")[1], "");
+}
+
+#[test]
+fn timeouts_of_zero() {
+    for change in ["set bereq.first_byte_timeout = 0s;", "set bereq.between_bytes_timeout = 0.0s;"] {
+        let [old, new] = by_release(&format!("sub vcl_backend_fetch {{ {change} }}"));
+        assert!(old.starts_with("With --compat 7.1, 0s is no timeout of its own"), "{old}");
+        assert!(new.starts_with("With --compat 9, a timeout of 0s fails the fetch"), "{new}");
+    }
+    let [old, new] = by_release("backend c { .host = \"192.0.2.1\"; .between_bytes_timeout = 0s; } unused c;");
+    assert!(old.contains("no timeout of its own") && new.contains("With --compat 9, a timeout of 0s"), "{old}{new}");
+    for other in
+        ["set bereq.first_byte_timeout = 1s;", "set bereq.first_byte_timeout += 0s;", "unset bereq.connect_timeout;"]
+    {
+        assert_eq!(by_release(&format!("sub vcl_backend_fetch {{ {other} }}")), [String::new(), String::new()]);
+    }
+}
+
+#[test]
+fn folded_networks_of_an_acl() {
+    let acl = |flags: &str, entries: &str| {
+        by_release(&format!("acl a {flags} {{ {entries} }} sub vcl_recv {{ if (client.ip ~ a) {{ }} }}"))
+    };
+    let halves = "\"10.0.0.128\"/25; \"10.0.0.0/25\";";
+    let [old, new] = acl("", halves);
+    assert_eq!(old, "");
+    assert!(new.starts_with("ACL entry:\n") && new.contains("left of:\n"), "{new}");
+    assert!(new.contains("removing the latter and expanding mask of the former by one to /24\n"), "{new}");
+    let [_, contained] = acl("", "\"10.0.0.0\"/8; \"10.1.2.3\"; \"10.1.2.4\";");
+    assert_eq!(contained.matches("supersedes / removes:\n").count(), 2, "{contained}");
+    let [old, new] = acl("+fold", halves);
+    assert_eq!(old, new);
+    assert!(old.contains("left of:\n"), "{old}");
+    for flags in ["-fold", "+fold(-report)"] {
+        assert_eq!(acl(flags, halves), [String::new(), String::new()], "{flags}");
+    }
+    assert_eq!(acl("", "\"127.0.0.1\"; \"127.0.0.1\";"), [String::new(), String::new()]);
 }
 
 #[test]
