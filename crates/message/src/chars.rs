@@ -57,20 +57,20 @@ pub fn is_value(text: &[u8]) -> bool {
     found == 0 || text.iter().all(|&c| is_value_char(c))
 }
 
-/// True if `name`, a token or empty, is `lower` but for the case of its letters. `lower` has lower-case letters,
+/// True if `name` is `known` but for the case of its letters. `name` has characters that a field value may have; `known` has letters,
 /// digits, "-" and ":".
 #[inline]
-pub fn is_name(name: &[u8], lower: &[u8]) -> bool {
-    /// Differences of eight characters: a token's characters may differ in the bit that makes capitals.
-    fn difference(name: u64, lower: u64) -> u64 {
-        (name ^ lower) & !each(0x20)
+pub fn is_name(name: &[u8], known: &[u8]) -> bool {
+    /// Differences of eight characters: these may differ in the bit that makes capitals, which no field value has of other characters.
+    fn difference(name: u64, known: u64) -> u64 {
+        (name ^ known) & !each(0x20)
     }
-    if name.len() != lower.len() {
+    if name.len() != known.len() {
         return false;
     }
-    let ((names, _), (lowers, _)) = (name.as_chunks::<8>(), lower.as_chunks::<8>());
-    let pairs = names.iter().zip(lowers).map(|(a, b)| difference(u64::from_ne_bytes(*a), u64::from_ne_bytes(*b)));
-    pairs.fold(difference(last_word(name), last_word(lower)), |found, more| found | more) == 0
+    let ((names, _), (knowns, _)) = (name.as_chunks::<8>(), known.as_chunks::<8>());
+    let pairs = names.iter().zip(knowns).map(|(a, b)| difference(u64::from_ne_bytes(*a), u64::from_ne_bytes(*b)));
+    pairs.fold(difference(last_word(name), last_word(known)), |found, more| found | more) == 0
 }
 
 /// A byte eight times.
@@ -159,7 +159,7 @@ mod tests {
                 text[place] = c;
                 assert_eq!(is_value(&text), is_value_char(c), "{text:?}");
                 let is_same = c == b'x' || c == b'X';
-                assert!(!is_tchar(c) || is_name(&text, &vec![b'x'; len]) == is_same, "{text:?}");
+                assert!(!is_value_char(c) || is_name(&text, &vec![b'x'; len]) == is_same, "{text:?}");
             }
         }
         assert!(
@@ -178,6 +178,14 @@ mod tests {
             let lower = name.to_ascii_lowercase();
             prop_assert!(is_name(name.as_bytes(), lower.as_bytes()));
             prop_assert_eq!(is_name(name.as_bytes(), other.as_bytes()), lower == other);
+        }
+
+        #[test]
+        fn values_as_names(known in "[A-Za-z0-9:-]{1,20}", place: usize, c in "[\t -~]") {
+            let mut name = known.clone();
+            let place = place % known.len();
+            name.replace_range(place..=place, &c);
+            prop_assert_eq!(is_name(name.as_bytes(), known.as_bytes()), name.eq_ignore_ascii_case(&known), "{:?}", name);
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 
+use crate::chars::is_name;
 use crate::head::{Head, HeadLine, HttpVersion, NOMINATED, key};
 use crate::{Field, LostHeader, list, names};
 
@@ -70,10 +71,7 @@ fn held_back(name: &[u8]) -> u8 {
     if name.len() > 31 || lengths >> name.len() & 1 == 0 {
         return 0;
     }
-    FIELDS
-        .iter()
-        .find(|(known, _)| known.len() == name.len() && known.as_bytes().eq_ignore_ascii_case(name))
-        .map_or(0, |&(_, directions)| directions)
+    FIELDS.iter().find(|(known, _)| is_name(name, known.as_bytes())).map_or(0, |&(_, directions)| directions)
 }
 
 impl HopDirection {
@@ -161,7 +159,7 @@ pub fn connection(head: &mut Head) -> Result<Persistence, BadConnection> {
     for (count, member) in list::members(&arena[range]).enumerate() {
         if member.eq_ignore_ascii_case(b"close") {
             persistence = Persistence::Close;
-        } else if member.eq_ignore_ascii_case(b"keep-alive") && persistence == Persistence::Http10 {
+        } else if persistence == Persistence::Http10 && member.eq_ignore_ascii_case(b"keep-alive") {
             persistence = Persistence::Keep;
         }
         if must_go_on(member) {
