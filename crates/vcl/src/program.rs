@@ -40,7 +40,7 @@ pub struct Program {
     pub code: Vec<Op>,
     pub lean: LeanCode,
     pub map: SourceMap,
-    /// Subroutines, the built-in ones included.
+    /// Subroutines in the order of their code, the built-in ones included.
     pub subs: Vec<ProgramSub>,
     /// The subroutine of each [`Method`], by its number. Only `vcl_backend_refresh` may be missing ([`NO_SUB`]).
     pub methods: [SubId; Method::COUNT],

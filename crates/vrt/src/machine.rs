@@ -204,7 +204,7 @@ impl Machine {
     fn source_location(&self, pc: u32) -> Option<VclLocation<'_>> {
         let program = &self.vcl.as_ref()?.program;
         let place = program.map.place(pc as usize)?;
-        let sub = program.subs.iter().filter(|sub| sub.entry <= pc).max_by_key(|sub| sub.entry)?;
+        let sub = &program.subs[program.subs.partition_point(|sub| sub.entry <= pc).checked_sub(1)?];
         Some(VclLocation { sub: &sub.name, file: &program.map.source(place)?.name, line: place.line })
     }
 

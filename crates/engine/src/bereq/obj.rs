@@ -220,14 +220,16 @@ impl Bereq {
             | Uncacheable::Authorization
             | Uncacheable::Status => None,
         };
-        let mut text = Vec::with_capacity(WHY_BYTES);
-        text.extend_from_slice(cause.word().as_bytes());
+        let word = cause.word().as_bytes();
+        let bytes = word.len() + detail.as_ref().map_or(0, |detail| 1 + detail.len());
+        let mut text = Vec::with_capacity(bytes.min(WHY_BYTES));
+        text.extend_from_slice(word);
         if let Some(detail) = detail {
             text.push(b' ');
             let room = detail.floor_char_boundary(WHY_BYTES.saturating_sub(text.len()));
             text.extend_from_slice(&detail.as_bytes()[..room]);
         }
-        self.fill.cacheability.set_reason(&text);
+        self.fill.cacheability.set_reason(text);
     }
 
     /// Flags of the object: those of the `body` from the filters, and all others.

@@ -235,7 +235,7 @@ impl Cacheability {
         self.reason.as_deref()
     }
 
-    pub fn set_reason(&mut self, reason: &[u8]) {
+    pub fn set_reason(&mut self, reason: impl Into<Vec<u8>>) {
         self.reason = Some(reason.into());
     }
 
