@@ -77,8 +77,11 @@ impl VclRun {
 /// A side of a transaction, over which VCL runs.
 pub(crate) trait VclSide {
     fn engine(&self) -> &Engine;
-    fn log(&mut self) -> &mut TxnLog;
-    fn vcl_run(&mut self) -> &mut VclRun;
+    fn vcl_and_log(&mut self) -> (&mut VclRun, &mut TxnLog);
+    fn vcl_run(&mut self) -> &mut VclRun {
+        self.vcl_and_log().0
+    }
+    fn is_traced(&self) -> bool;
     /// Runs a machine that was started with `method` over this side.
     fn advance(&mut self, machine: &mut Machine, method: Method) -> RunOutcome;
     async fn wait<F: Future>(&mut self, future: F) -> F::Output;
@@ -88,6 +91,9 @@ pub(crate) trait VclSide {
 
 /// Runs `method` to its end. A failure is an action, too.
 pub(crate) async fn run(side: &mut impl VclSide, method: Method) -> Action {
+    if let Some(action) = end_at_once(side, method) {
+        return action;
+    }
     // The machine works on its side, so it can't be a part of it meanwhile.
     let mut machine = side.vcl_run().start(method);
     let mut action = loop {
@@ -114,9 +120,19 @@ pub(crate) async fn run(side: &mut impl VclSide, method: Method) -> Action {
     action
 }
 
+/// The end of a subroutine that does nothing but return.
+fn end_at_once(side: &mut impl VclSide, method: Method) -> Option<Action> {
+    if side.is_traced() {
+        return None;
+    }
+    let (vcl, log) = side.vcl_and_log();
+    let VclRun { vcl: Some(vcl), machine, .. } = vcl else { return None };
+    machine.get_or_insert_with(pool::machine).end_at_once(vcl, method, log)
+}
+
 /// Waits until bans and purges are durable: the transaction's result may tell of them.
 async fn settle(side: &mut impl VclSide) -> Result<(), ()> {
     let mut invalidations = std::mem::take(&mut side.vcl_run().invalidations);
     let Some(kept) = side.engine().settled(&mut invalidations) else { return Ok(()) };
-    side.wait(kept).await.map_err(|reason| side.log().putf(Tag::VclError, format_args!("{reason}")))
+    side.wait(kept).await.map_err(|reason| side.vcl_and_log().1.putf(Tag::VclError, format_args!("{reason}")))
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Code for runs without `VCL_trace`, and the tests whose results it keeps. [`crate::optimise`] makes it.
 
+use tables::vclsubs::Method;
 use tables::vclvars::{HeadId, Var};
 
 use crate::program::{Op, RegexId};
@@ -16,6 +17,8 @@ pub struct LeanCode {
     pub subjects: Vec<Subject>,
     /// Tests that follow each other while they fail.
     pub guards: Vec<TestGuard>,
+    /// For each built-in subroutine that does nothing but return, the index of the `return`.
+    pub ends: [Option<u32>; Method::COUNT],
 }
 
 /// A value that is tested in several places, with all tests of it. A result stays valid until the value changes.

@@ -6,12 +6,13 @@
 //! * Tests that follow each other while they fail, as in a list of hosts, become a chain ([`Op::Guards`]). The machine
 //!   walks it without running the jumps and steps in between.
 //! * The code for runs without `VCL_trace` ([`crate::program::LeanCode`]) omits steps, jumps to jumps and calls of empty
-//!   subroutines. A subroutine with a single call becomes a part of its caller.
+//!   subroutines. A subroutine with a single call becomes a part of its caller. One that does nothing but return needn't run at all.
 //!
 //! Ops keep their indices: only tests are replaced.
 
 use std::collections::HashMap;
 
+use tables::vclsubs::Method;
 use tables::vclvars::Var;
 
 use crate::program::{Op, Program, SubId, Subject, SubjectOf, TestGuard, TestOf};
@@ -36,6 +37,7 @@ pub(crate) fn optimise(program: &mut Program) {
     let ways = JumpTargets::new(program);
     chain_guards(program, &ways);
     program.lean.ops = lean(program, &ways);
+    program.lean.ends = Method::ALL.map(|method| only_return(program, &ways, method));
     program.lean.sets_trace =
         program.code.iter().any(|op| matches!(op, Op::SetVar { var: Var::ReqTrace | Var::BereqTrace }));
 }
@@ -134,6 +136,13 @@ fn lean(program: &Program, ways: &JumpTargets) -> Vec<Op> {
     program.code.iter().enumerate().map(lean).collect()
 }
 
+/// The `return` of a built-in subroutine that does nothing else.
+fn only_return(program: &Program, ways: &JumpTargets, method: Method) -> Option<u32> {
+    let sub = program.subs.get(program.methods[method as usize] as usize)?;
+    let first = ways.landing(sub.entry);
+    matches!(program.code.get(first as usize), Some(Op::Return { .. })).then_some(first)
+}
+
 /// For each op without effect (or none left to do), the op that follows it.
 struct JumpTargets(Vec<Option<u32>>);
 
@@ -202,6 +211,8 @@ fn does_nothing(program: &Program, sub: SubId) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tables::vclsubs::{Method, Return};
+
     use crate::listing::listing;
     use crate::program::{Op, Program};
     use crate::{CompileOptions, SourceBundle, compile};
@@ -256,6 +267,15 @@ mod tests {
         assert_eq!(lean(once), 0);
         let twice = "call twice; call twice; return (pass); } sub twice { if (req.url == \"/\") { return (pipe); }";
         assert_eq!(lean(twice), 2);
+    }
+
+    #[test]
+    fn subroutines_that_only_return_are_known() {
+        let program = compiled("if (req.url == \"/\") { return (pass); }");
+        let end = |method: Method| program.lean.ends[method as usize].map(|pc| program.code[pc as usize]);
+        assert_eq!(end(Method::Hit), Some(Op::Return { action: Return::Deliver }));
+        assert_eq!(end(Method::Pass), Some(Op::Return { action: Return::Fetch }));
+        assert_eq!([Method::Recv, Method::Hash, Method::BackendResponse].map(end), [None; 3]);
     }
 
     #[test]

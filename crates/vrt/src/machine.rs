@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use shm::vsl::TxnLog;
 use tables::Tag;
 use tables::vclsubs::{Action, Method};
 use vcl::program::Op;
@@ -144,9 +145,7 @@ impl Machine {
 
     /// Begins a subroutine. What it was in the middle of is forgotten.
     pub fn start(&mut self, vcl: &Arc<LoadedVcl>, method: Method) {
-        if !self.vcl.as_ref().is_some_and(|old| Arc::ptr_eq(old, vcl)) {
-            self.vcl = Some(vcl.clone());
-        }
+        self.hold(vcl);
         self.reset();
         let sub = vcl.program.methods[method as usize];
         self.pc = vcl.program.subs[sub as usize].entry;
@@ -155,6 +154,26 @@ impl Machine {
         self.uncacheable_at = None;
         self.charged = 0;
         self.state = MachineState::Started;
+    }
+
+    /// Does all that a run does of a subroutine that only returns, as most do that a site's VCL leaves alone: the records, and the place
+    /// of its end. `None`: there is more to do, or the VCL's runs are profiled. Not for a run that is traced.
+    pub fn end_at_once(&mut self, vcl: &Arc<LoadedVcl>, method: Method, log: &mut TxnLog) -> Option<Action> {
+        let pc = vcl.program.lean.ends[method as usize]?;
+        let Op::Return { action } = vcl.program.code[pc as usize] else { return None };
+        let is_ordinary = !is_housekeeping(method) && !vcl.profile.is_on();
+        let action = plain_action(action).ok().filter(|action| is_ordinary && method.allows(action.word()))?;
+        self.hold(vcl);
+        (self.pc, self.uncacheable_at) = (pc, None);
+        log.put(Tag::VclCall, method.log_name().as_bytes());
+        log.put(Tag::VclReturn, action.word().name().as_bytes());
+        Some(action)
+    }
+
+    fn hold(&mut self, vcl: &Arc<LoadedVcl>) {
+        if !self.vcl.as_ref().is_some_and(|old| Arc::ptr_eq(old, vcl)) {
+            self.vcl = Some(vcl.clone());
+        }
     }
 
     /// Lets go of the VCL and of all values.

@@ -50,6 +50,7 @@ use crate::pool;
 use crate::proxy_status::ProxyCause;
 use crate::reqbody::ReqBody;
 use crate::synthetic::SynthOrder;
+use crate::vars;
 use crate::vcl_run::{self, VclRun, VclSide};
 use kind::FetchKind;
 pub(crate) use kind::SliceOf;
@@ -310,12 +311,12 @@ impl VclSide for Bereq {
         &self.engine
     }
 
-    fn log(&mut self) -> &mut TxnLog {
-        &mut self.log
+    fn vcl_and_log(&mut self) -> (&mut VclRun, &mut TxnLog) {
+        (&mut self.vcl, &mut self.log)
     }
 
-    fn vcl_run(&mut self) -> &mut VclRun {
-        &mut self.vcl
+    fn is_traced(&self) -> bool {
+        vars::is_traced(self.requester.trace, &self.params, &self.log)
     }
 
     fn advance(&mut self, machine: &mut Machine, _: Method) -> RunOutcome {

@@ -128,12 +128,12 @@ impl VclSide for ReqVcl<'_, '_> {
         self.req.engine()
     }
 
-    fn log(&mut self) -> &mut TxnLog {
-        &mut self.req.log
+    fn vcl_and_log(&mut self) -> (&mut VclRun, &mut TxnLog) {
+        (&mut self.req.vcl, &mut self.req.log)
     }
 
-    fn vcl_run(&mut self) -> &mut VclRun {
-        &mut self.req.vcl
+    fn is_traced(&self) -> bool {
+        vars::is_traced(self.req.settings.trace, &self.req.params, &self.req.log)
     }
 
     fn advance(&mut self, machine: &mut Machine, method: Method) -> RunOutcome {

@@ -162,6 +162,27 @@ fn what_changes_is_tested_again() {
 }
 
 #[test]
+fn what_only_returns_does_so_at_once() {
+    let text = "vcl 4.1; backend b none; sub vcl_hit { return (pass); } sub vcl_deliver { return (fail); } sub vcl_miss { set req.url = \"/x\"; }";
+    let end = |method: Method, at_once: bool| {
+        let mut world = VrtWorld::new(text);
+        let action = if at_once { world.end_at_once(method) } else { Some(world.run(method)) };
+        action.map(|action| (action, world.ended_at(), world.log_texts()))
+    };
+    for method in [Method::Hit, Method::Pass] {
+        let ended = end(method, true);
+        assert!(ended.is_some());
+        assert_eq!(ended, end(method, false));
+    }
+    for method in [Method::Deliver, Method::Miss, Method::Recv, Method::Init] {
+        assert_eq!(end(method, true), None, "{method:?}");
+    }
+    let mut world = VrtWorld::new(text);
+    world.vcl.profile.switch(true);
+    assert_eq!(world.end_at_once(Method::Hit), None);
+}
+
+#[test]
 fn long_chains_give_way() {
     let ifs: String = (0..30_000).map(|n| format!("if (req.http.host == \"h{n}\") {{ return (pass); }} ")).collect();
     let mut world = VrtWorld::new(&format!("vcl 4.1; backend b none; sub vcl_recv {{ {ifs} return (hash); }}"));

@@ -185,6 +185,16 @@ impl VrtWorld {
         }
     }
 
+    pub fn end_at_once(&mut self, method: Method) -> Option<String> {
+        let action = self.machine.end_at_once(&self.vcl, method, &mut self.ctx.log)?;
+        Some(format!("{action:?}"))
+    }
+
+    /// Place where the last subroutine ended.
+    pub fn ended_at(&self) -> Option<String> {
+        self.machine.ended_at().map(|at| at.to_string())
+    }
+
     /// The transaction's records so far, as `Tag data`.
     pub fn log_texts(&mut self) -> Vec<String> {
         self.ctx.log.flush();
