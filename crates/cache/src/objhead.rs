@@ -32,8 +32,13 @@ pub(crate) struct ObjheadTable {
     ones: HashTable<Arc<Objcore>>,
     /// Objheads with several variants or with parked requests.
     full: HashTable<Box<Objhead>>,
+    /// One that isn't used now, empty: an object that can't be cached needs one whenever it is fetched beside its marker.
+    spare: Option<Box<Objhead>>,
     main: &'static Main,
 }
+
+/// An objhead with room for more variants isn't kept as a spare.
+const SPARE_VARIANTS: usize = 8;
 
 pub(crate) struct Objhead {
     digest: Digest,
@@ -51,7 +56,7 @@ pub(crate) struct Objhead {
 
 impl ObjheadTable {
     pub fn new(main: &'static Main) -> Self {
-        Self { ones: HashTable::new(), full: HashTable::new(), main }
+        Self { ones: HashTable::new(), full: HashTable::new(), spare: None, main }
     }
 
     /// The variants of an objhead, newest last; and the objhead, when it is more than one that nobody waits for.
@@ -80,7 +85,7 @@ impl ObjheadTable {
 
     /// Bytes that the tables and the objheads take, without the objcores and the waiters.
     pub fn bytes(&self) -> u64 {
-        let heads: usize = self.full.iter().map(|head| head.bytes()).sum();
+        let heads: usize = self.full.iter().chain(&self.spare).map(|head| head.bytes()).sum();
         (self.ones.allocation_size() + self.full.allocation_size() + heads) as u64
     }
 
@@ -287,13 +292,15 @@ impl ObjheadTable {
     fn head_mut(&mut self, digest: &Digest) -> &mut Objhead {
         let one = self.take_one(digest);
         let entry = self.full.entry(digest.hash(), |head| head.digest == *digest, |head| head.digest.hash());
-        let main = self.main;
+        let (main, spare) = (self.main, &mut self.spare);
         let head = entry.or_insert_with(|| {
             if one.is_none() {
                 main.n_objecthead.inc();
                 main.hcb_insert.inc();
             }
-            Box::new(Objhead::new(*digest, one))
+            let mut head = spare.take().unwrap_or_else(|| Box::new(Objhead::new()));
+            head.begin(*digest, one);
+            head
         });
         head.into_mut()
     }
@@ -306,9 +313,14 @@ impl ObjheadTable {
         if !head.waiting.is_empty() || head.objcs.len() > 1 {
             return;
         }
-        match entry.remove().0.objcs.pop() {
+        let (mut left, _) = entry.remove();
+        match left.objcs.pop() {
             Some(oc) => self.insert_one(digest, oc),
             None => self.main.n_objecthead.untally(1),
+        }
+        if left.objcs.capacity() <= SPARE_VARIANTS {
+            left.clear();
+            self.spare = Some(left);
         }
     }
 }
@@ -337,22 +349,34 @@ impl Objhead {
         }
     }
 
-    fn new(digest: Digest, oc: Option<Arc<Objcore>>) -> Self {
-        let mut head = Self {
-            digest,
+    fn new() -> Self {
+        Self {
+            digest: Digest([0; 32]),
             objcs: Vec::new(),
             hashes: Vec::new(),
             specs: Vec::new(),
             tested_to: AtomicU64::new(0),
             waiting: Line::new(),
             many_from: None,
-        };
-        if let Some(oc) = oc {
-            let hash = head.note(&oc);
-            head.objcs.push(oc);
-            head.hashes.push(hash);
         }
-        head
+    }
+
+    /// Makes an empty one that of `digest`, of which there was one objcore or none.
+    fn begin(&mut self, digest: Digest, oc: Option<Arc<Objcore>>) {
+        self.digest = digest;
+        if let Some(oc) = oc {
+            let hash = self.note(&oc);
+            self.objcs.push(oc);
+            self.hashes.push(hash);
+        }
+    }
+
+    /// Empties one on which nobody waits.
+    fn clear(&mut self) {
+        self.objcs.clear();
+        self.hashes.clear();
+        // Nearly always without memory, which others may have.
+        (self.specs, self.waiting, self.many_from) = (Vec::new(), Line::new(), None);
     }
 
     /// The vary hash of an objcore that wasn't here in this form; its spec is remembered.
@@ -410,5 +434,27 @@ mod tests {
         assert_eq!((heads.full.len(), heads.len()), (0, 1700));
         assert_eq!(heads.leave(&digests[3], &turn), Some(RushReason::LookAgain));
         assert_eq!((main.n_objecthead.get(), heads.all().count()), (1700, 1700));
+    }
+
+    #[test]
+    fn a_spare_objhead_has_nothing_of_the_one_before() {
+        let main: &'static Main = Box::leak(Box::default());
+        let mut heads = ObjheadTable::new(main);
+        let busy = |n: u8| Objcore::busy(main, Arc::new(Boc::new(Digest([n; 32]), false, None, None)));
+        let key = VaryKey { spec: b"spec", values: b"values" };
+        let (first, second) = (busy(1), busy(1));
+        heads.add(first.clone());
+        heads.add(second.clone());
+        heads.unbusy(&second, Some(key), 2);
+        let full = heads.full.iter().next().map(|head| &raw const **head);
+        assert!(main.n_vary_many.get() == 1 && full.is_some());
+        heads.remove(&first);
+        assert_eq!((heads.full.len(), main.n_vary_many.get()), (0, 0));
+        heads.add(busy(2));
+        heads.add(busy(2));
+        let head = heads.full(&Digest([2; 32])).unwrap();
+        assert_eq!(Some(&raw const *head), full);
+        assert!(head.hashes == [BUSY; 2] && head.specs.is_empty() && head.many_from.is_none());
+        assert!(heads.audit() == Ok(0) && heads.objcs(&Digest([1; 32])).len() == 1);
     }
 }
