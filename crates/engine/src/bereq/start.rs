@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use base::Real;
 use cache::{Busy, ObjRef, Reuse};
 use message::head::StoredHead;
 use message::hop::{self, HopDirection};
@@ -64,6 +65,7 @@ impl FetchTurn {
 /// A fetch that was started, as its request sees it.
 pub(crate) struct StartedFetch {
     pub obj: ObjRef,
+    pub began: Real,
     /// Interim responses on their way to the client, if it wants them.
     pub interims: Option<Interims>,
     /// Trailers on their way to the client, if it takes them.
@@ -84,7 +86,8 @@ pub(crate) fn start(
         req.engine().main.n_bgfetch.inc();
     }
     let client = &bereq.requester.client;
-    let started = StartedFetch { obj, interims: client.interims.clone(), trailers: client.trailers.clone() };
+    let (interims, trailers) = (client.interims.clone(), client.trailers.clone());
+    let started = StartedFetch { obj, began: bereq.log.start(), interims, trailers };
     task::run(bereq);
     started
 }

@@ -25,14 +25,12 @@ impl Req {
         if lends {
             self.log.put(Tag::Storage, b"malloc Transient");
         }
-        self.log.rest();
-        let began = self.engine().clock.mono();
         let arrived = self.hear(&started, transport).await;
-        self.client.waited.origin += self.engine().clock.mono().since(began) as f32;
         if lends && !self.client.body.is_unread() {
             self.end_reading();
         }
         self.mark("Fetch");
+        self.client.waited.origin += self.log.last().since(started.began) as f32;
         if lends && self.client.body.is_unread() && arrived.is_some() {
             // The fetch went without it. Its client was made to wait already, and goes on sending.
             self.read_away(transport, true).await;
