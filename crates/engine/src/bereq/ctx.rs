@@ -323,7 +323,7 @@ impl Ctx for Bereq {
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<VclWait<i64>, VclFailure> {
-        self.engine.purge_tags_everywhere(&mut self.vcl.invalidations, self.fill.busy.as_ref(), keys, soft)
+        self.engine.purge_tags_everywhere(&mut self.vcl.invalidations, self.fill.busy.as_deref(), keys, soft)
     }
 
     fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), VclFailure> {

@@ -190,7 +190,7 @@ impl Bereq {
     }
 
     fn take_busy(&mut self) -> Busy {
-        self.fill.busy.take().expect(HELD)
+        *self.fill.busy.take().expect(HELD)
     }
 
     /// Notes why an error is made instead of a response. The last cause counts.

@@ -246,7 +246,7 @@ impl Bereq {
         if self.fill.cacheability.is_uncacheable()
             || vary == Some(b"*")
             || !vary::is_star(&self.beresp)
-            || self.fill.busy.as_ref().is_some_and(cache::Busy::is_private)
+            || self.fill.busy.as_ref().is_some_and(|busy| busy.is_private())
         {
             return;
         }

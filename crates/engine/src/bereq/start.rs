@@ -75,7 +75,7 @@ pub(crate) struct StartedFetch {
 /// Starts a fetch into `busy` as a task of this thread. `stale` is an object that it may revalidate and will replace.
 pub(crate) fn start(
     req: &mut Req,
-    busy: Busy,
+    busy: Box<Busy>,
     stale: Option<ObjRef>,
     mode: FetchMode,
     turn: FetchTurn,
@@ -96,7 +96,7 @@ pub(crate) fn start(
 pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf, worker: Option<Box<ClassWorker>>) -> ObjRef {
     let obj = busy.object();
     let turn = FetchTurn::new(worker, admission::enter_anyway(&req.client.sess));
-    let mut bereq = make(req, busy, None, FetchMode::Normal, turn);
+    let mut bereq = make(req, Box::new(busy), None, FetchMode::Normal, turn);
     // They are of the head, and it has none by now.
     (bereq.requester.client.interims, bereq.requester.client.trailers) = (None, None);
     bereq.ask_for_slice_of(slice);
@@ -104,7 +104,7 @@ pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf, worker: Opt
     obj
 }
 
-fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, turn: FetchTurn) -> Box<Bereq> {
+fn make(req: &mut Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, turn: FetchTurn) -> Box<Bereq> {
     let engine = req.engine().clone();
     let vxid = engine.vxids.take();
     let vcl = req.vcl.loaded().clone();

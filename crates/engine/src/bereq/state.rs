@@ -145,7 +145,7 @@ impl Tries {
 /// The object that a fetch makes, and the one that it replaces.
 pub(crate) struct Fill {
     /// Taken by what ends the fetch.
-    pub busy: Option<Busy>,
+    pub busy: Option<Box<Busy>>,
     pub stale: Option<ObjRef>,
     pub digest: Digest,
     pub alias: Option<Box<Alias>>,
@@ -159,7 +159,7 @@ pub(crate) struct Fill {
 }
 
 impl Fill {
-    pub fn new(req: &Req, busy: Busy, stale: Option<ObjRef>, mode: FetchMode, now: Real) -> Self {
+    pub fn new(req: &Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, now: Real) -> Self {
         let is_pass = mode == FetchMode::Pass;
         Fill {
             busy: Some(busy),

@@ -33,7 +33,7 @@ impl Req {
                     main.s_fetch.inc();
                     main.s_bgfetch.inc();
                     let stale = Some(delivery.obj.clone());
-                    let fresh = bereq::start(self, *busy, stale, FetchMode::Background, turn);
+                    let fresh = bereq::start(self, busy, stale, FetchMode::Background, turn);
                     self.send_body_to(&fresh.obj, transport).await;
                     self.mark("Fetch");
                 }
@@ -57,7 +57,7 @@ impl Req {
                     self.log.put(Tag::VclError, b"vcl_hit{} returns miss without busy object.  Doing pass.");
                     return ReqStep::Pass;
                 };
-                self.missed(*busy, Some(delivery.obj))
+                self.missed(busy, Some(delivery.obj))
             }
             HitAction::Synth(status) => self.synth_by_vcl(status),
             HitAction::Restart => ReqStep::Restart,

@@ -151,12 +151,12 @@ impl Req {
         match found {
             Found::Hit(obj) => self.found(obj, reader, None),
             Found::Grace { stale, busy } => self.found(stale, reader, busy.map(Box::new)),
-            Found::Miss(busy) => self.missed(busy, None),
-            Found::MissStale { busy, stale } => self.missed(busy, Some(stale)),
+            Found::Miss(busy) => self.missed(Box::new(busy), None),
+            Found::MissStale { busy, stale } => self.missed(Box::new(busy), Some(stale)),
             Found::HitForMiss { busy, xid, ttl_left, stale } => {
                 self.log.record(Tag::HitMiss).num(xid.log_id()).sp_fixed6(ttl_left);
                 main.cache_hitmiss.tally();
-                self.missed(busy, stale)
+                self.missed(Box::new(busy), stale)
             }
             Found::HitForPass { xid, ttl_left } => {
                 self.log.record(Tag::HitPass).num(xid.log_id()).sp_fixed6(ttl_left);
@@ -169,7 +169,7 @@ impl Req {
         }
     }
 
-    pub(super) fn missed(&mut self, busy: Busy, stale: Option<ObjRef>) -> ReqStep {
+    pub(super) fn missed(&mut self, busy: Box<Busy>, stale: Option<ObjRef>) -> ReqStep {
         if self.settings.rfc9111
             && let Some(step) = self.instead_of_fetch(stale.as_ref())
         {

@@ -17,7 +17,12 @@ use crate::synthetic::SynthOrder;
 use crate::transport::Transport;
 
 impl Req {
-    pub(super) async fn miss(&mut self, busy: Busy, stale: Option<ObjRef>, transport: &mut dyn Transport) -> ReqStep {
+    pub(super) async fn miss(
+        &mut self,
+        busy: Box<Busy>,
+        stale: Option<ObjRef>,
+        transport: &mut dyn Transport,
+    ) -> ReqStep {
         if self.lacks_memory() {
             return self.shed();
         }

@@ -87,7 +87,6 @@ use crate::proxy_status::ProxyCause;
 use crate::synthetic::SynthOrder;
 
 /// The steps of a request. A step hands the next one what it needs.
-#[allow(clippy::large_enum_variant, reason = "a box would cost each miss an allocation")]
 pub(crate) enum ReqStep {
     Recv,
     Lookup,
@@ -98,7 +97,7 @@ pub(crate) enum ReqStep {
     },
     /// Fetch into the cache, with the right to do so and the object that may be revalidated.
     Miss {
-        busy: Busy,
+        busy: Box<Busy>,
         stale: Option<ObjRef>,
     },
     Pass,

@@ -20,7 +20,7 @@ impl Req {
                     Err(step) => return step,
                 };
                 self.engine().main.s_pass.tally();
-                let busy = self.engine().cache.private();
+                let busy = Box::new(self.engine().cache.private());
                 self.send_hints(None, transport);
                 ReqStep::Fetch(bereq::start(self, busy, None, FetchMode::Pass, turn))
             }

@@ -118,7 +118,7 @@ impl Bereq {
             && self.requester.mode != FetchMode::Pass
             && !(is_marked
                 || self.fill.cacheability.is_uncacheable()
-                || self.fill.busy.as_ref().is_some_and(Busy::is_private))
+                || self.fill.busy.as_ref().is_some_and(|busy| busy.is_private()))
             && self.ask.head.method() == b"GET"
     }
 
@@ -416,7 +416,7 @@ impl Bereq {
             self.end_link(Some(SessClose::RespClose));
             return Err(FetchStep::Done);
         };
-        self.fill.busy = Some(slice_busy);
+        self.fill.busy = Some(Box::new(slice_busy));
         Ok(SliceOf { set, index: first_index, head })
     }
 
