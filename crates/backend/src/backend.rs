@@ -221,17 +221,11 @@ impl Backend {
             main.backend_unhealthy.inc();
             return Err(BackendConnectError::Unhealthy { backend: backend() });
         }
-        let Ok((slot, has_waited)) = self.slot().await else {
+        let Ok(slot) = self.slot().await else {
             self.vbe().busy.inc();
             main.backend_busy.inc();
             return Err(BackendConnectError::Busy { backend: backend() });
         };
-        if has_waited && !self.is_healthy() {
-            // The backend became sick meanwhile. All waiting fetches fail now, not one by one.
-            self.vbe().unhealthy.inc();
-            main.backend_unhealthy.inc();
-            return Err(BackendConnectError::Unhealthy { backend: backend() });
-        }
         if let Some(service) = &self.service {
             main.backend_conn.inc();
             return Ok(BackendConn::other(service.0.exchange(), self.arc(), slot));

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use base::Real;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::{AdminHealth, Backend};
 
@@ -84,6 +86,7 @@ pub struct DirectorBase {
     vcl_len: usize,
     admin: AtomicU8,
     changed: AtomicU64,
+    changes: Notify,
 }
 
 impl DirectorBase {
@@ -94,6 +97,7 @@ impl DirectorBase {
             vcl_len: vcl.len(),
             admin: AtomicU8::new(AdminHealth::Auto as u8),
             changed: AtomicU64::new(now.0.to_bits()),
+            changes: Notify::new(),
         }
     }
 
@@ -103,6 +107,7 @@ impl DirectorBase {
             vcl_len: other.vcl_len,
             admin: AtomicU8::new(other.admin.load(Ordering::Relaxed)),
             changed: AtomicU64::new(other.changed.load(Ordering::Relaxed)),
+            changes: Notify::new(),
         }
     }
 
@@ -122,7 +127,18 @@ impl DirectorBase {
     pub fn set_admin(&self, admin: AdminHealth, now: Real) {
         if self.admin.swap(admin as u8, Ordering::Relaxed) != admin as u8 {
             self.changed.store(now.0.to_bits(), Ordering::Relaxed);
+            self.report_change();
         }
+    }
+
+    /// Ends the wait of everyone who awaits [`DirectorBase::next_change`].
+    pub(crate) fn report_change(&self) {
+        self.changes.notify_waiters();
+    }
+
+    /// Resolves at the first change of health after this call, by the administrator or a probe.
+    pub(crate) fn next_change(&self) -> Notified<'_> {
+        self.changes.notified()
     }
 
     /// Time of the last change of health, by the administrator or by [`DirectorBase::set_changed`].

@@ -103,14 +103,19 @@ impl Probe {
 
     pub(crate) fn update(&self, backend: &Backend) {
         let mut record = String::new();
-        {
+        let has_changed = {
             let mut state = self.state.lock();
-            if state.update(backend.name(), &mut record) {
+            let has_changed = state.update(backend.name(), &mut record);
+            if has_changed {
                 self.sick.store(state.is_sick(), Ordering::Relaxed);
                 self.changed.store(backend.env().clock.real().0.to_bits(), Ordering::Relaxed);
             }
             self.sick.store(state.is_sick(), Ordering::Relaxed);
             backend.vbe().happy.set(state.happy());
+            has_changed
+        };
+        if has_changed {
+            backend.base().report_change();
         }
         backend.env().services.log_health(&record);
     }

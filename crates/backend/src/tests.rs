@@ -386,24 +386,32 @@ fn parameters_make_a_queue_unless_the_backend_has_its_own() {
 }
 
 #[test]
-fn who_waited_for_a_backend_that_went_sick_is_told() {
+fn a_backend_that_becomes_sick_sends_all_waiting_fetches_away() {
     run(async {
         let (bed, (_listener, spec)) = (Bed::new(), server().await);
-        let wait_timeout = Some(Duration::from_secs(10));
+        let wait_timeout = Some(Duration::from_secs(3600));
         let backend = bed.backend(BackendSpec { max_connections: 1, wait_limit: Some(9), wait_timeout, ..spec });
         let held = backend.connect(&ConnectOpts::default()).await.unwrap();
-        let waiting = {
+        let wait = || {
             let backend = backend.clone();
             rt::spawn(async move {
                 let error = backend.connect(&ConnectOpts::default()).await.err().unwrap();
-                assert_eq!(error.to_string(), "backend s1: unhealthy");
+                assert_eq!(error.to_string(), "backend s1: busy");
             })
         };
+        let waiting = [wait(), wait()];
         rt::yield_now().await;
+        backend.base().set_admin(AdminHealth::Healthy, bed.clock.real());
+        rt::yield_now().await;
+        let main = &bed.services.main;
+        assert_eq!(main.backend_wait_fail.get(), 0, "a change to healthy ends no wait");
         backend.base().set_admin(AdminHealth::Sick, bed.clock.real());
+        for waiter in waiting {
+            waiter.await.unwrap();
+        }
+        assert_eq!((main.backend_wait.get(), main.backend_wait_fail.get(), main.backend_busy.get()), (2, 2, 2));
         // A running exchange continues to its end, and its connection is kept until the backend is healthy again.
         assert!(held.finish(None, |_| ()));
-        waiting.await.unwrap();
         backend.base().set_admin(AdminHealth::Auto, bed.clock.real());
         assert!(backend.connect(&ConnectOpts::default()).await.unwrap().is_reused());
     });

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Connections to a backend: a slot for each, an idle one, a shared one, or a new one.
 
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use net::{Address, ConnectTarget, IoError, Stream};
 use rt::Instant;
 use tables::origin_proto::OriginProto;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Backend, ConnectOpts, deadline, proxy_header};
 use crate::error::{ConnOpenError, ETIMEDOUT, holddown_of};
@@ -148,11 +152,11 @@ impl Backend {
         }
     }
 
-    /// Takes a slot among `.max_connections`, first come, first served. Returns whether it had to wait. `Err`: busy.
-    pub(super) async fn slot(&self) -> Result<(Option<OwnedSemaphorePermit>, bool), ()> {
-        let Some(slots) = &self.slots else { return Ok((None, false)) };
+    /// Takes a slot among `.max_connections`, first come, first served. `Err`: busy, also if the backend became sick during the wait.
+    pub(super) async fn slot(&self) -> Result<Option<Slot>, ()> {
+        let Some(slots) = &self.slots else { return Ok(None) };
         if let Ok(slot) = slots.clone().try_acquire_owned() {
-            return Ok((Some(slot), false));
+            return Ok(Some(slot));
         }
         let (params, main) = (self.env.services.params(), self.env.services.main());
         let limit = self.spec.wait_limit.unwrap_or(params.wait_limit);
@@ -165,11 +169,28 @@ impl Backend {
             return Err(());
         };
         main.backend_wait.inc();
-        match rt::timeout(wait, slots.clone().acquire_owned()).await {
-            Ok(Ok(slot)) => Ok((Some(slot), true)),
-            Ok(Err(_)) | Err(rt::Elapsed) => {
-                main.backend_wait_fail.inc();
-                Err(())
+        let slot = rt::timeout(wait, self.slot_while_healthy(slots)).await.ok().flatten();
+        if slot.is_none() {
+            main.backend_wait_fail.inc();
+        }
+        slot.map(Some).ok_or(())
+    }
+
+    /// Waits in the queue until a slot is free. `None`: the backend is sick.
+    async fn slot_while_healthy(&self, slots: &Arc<Semaphore>) -> Option<Slot> {
+        let mut slot = pin!(slots.clone().acquire_owned());
+        loop {
+            // A change after this line wakes the task, so none is missed between the check and the wait.
+            let mut change = pin!(self.base.next_change());
+            if !self.is_healthy() {
+                return None;
+            }
+            let taken = poll_fn(|cx| match slot.as_mut().poll(cx) {
+                Poll::Ready(permit) => Poll::Ready(Some(permit)),
+                Poll::Pending => change.as_mut().poll(cx).map(|()| None),
+            });
+            if let Some(permit) = taken.await {
+                return permit.ok().filter(|_| self.is_healthy());
             }
         }
     }
