@@ -256,6 +256,10 @@ impl Methods {
         Methods(self.0 & other.0)
     }
 
+    pub const fn without(self, method: Method) -> Methods {
+        Methods(self.0 & !method.set().0)
+    }
+
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -2,7 +2,8 @@
 //! What a signature of a VCL module is. The modules' own stand beside their code, in crate `vmods`; the compiler, the manual pages
 //! and the editor's help are handed them as [`Modules`].
 //!
-//! As in 7.1 a call in the wrong subroutine is no compile error but fails when run; [`Func::scope`] says where it works.
+//! As in 7.1 a call in the wrong subroutine is no compile error but fails when run; [`Func::scope`] says where it works. Release 9 refuses
+//! such a VCL if the function [is restricted](Func::is_restricted).
 
 mod missing;
 
@@ -83,6 +84,8 @@ pub struct Func {
     pub args: &'static [VmodArg],
     /// Subroutines in which the call works; elsewhere it fails the transaction.
     pub scope: Methods,
+    /// True if release 7.4 or later doesn't load a VCL that calls it outside of its scope (`$Restrict`).
+    pub is_restricted: bool,
     pub effect: Effect,
     /// True if it changes nothing that outlives its transaction and asks no other server. A trial (`lacquer explain`)
     /// runs only such functions and reports what the others would do.
@@ -93,7 +96,7 @@ pub struct Func {
 impl Func {
     /// A function that returns at once and works everywhere.
     pub const fn new(ret: Type, name: &'static str, args: &'static [VmodArg], text: &'static str) -> Func {
-        Func { name, ret, args, scope: Methods::ALL, effect: Effect::Call, is_local: false, text }
+        Func { name, ret, args, scope: Methods::ALL, is_restricted: false, effect: Effect::Call, is_local: false, text }
     }
 
     /// Makes it [`Effect::Pure`], one that only calculates.
@@ -116,6 +119,11 @@ impl Func {
     /// Lets it work in these subroutines only.
     pub const fn only(self, scope: Methods) -> Func {
         Func { scope, ..self }
+    }
+
+    /// Lets it work in these subroutines only, and release 9 refuse a VCL that calls it elsewhere.
+    pub const fn restrict(self, scope: Methods) -> Func {
+        Func { scope, is_restricted: true, ..self }
     }
 }
 

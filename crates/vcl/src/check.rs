@@ -4,14 +4,15 @@
 //! deep call graph is linear in its edges.
 
 use tables::vclsubs::{Method, Methods, Return};
+use tables::vmods::Func;
 
 use crate::code::DiagnosticCode;
 use crate::symbols::{SymId, SymbolKind, SymbolMeaning};
-use crate::vcc::{CompileStopped, SymbolAccess, SymbolUse, Vcc, VccResult};
+use crate::vcc::{CompileStopped, SubState, SymbolAccess, SymbolUse, Vcc, VccResult};
 
 fn complaint(access: SymbolAccess) -> &'static str {
     match access {
-        SymbolAccess::Read => "Not available",
+        SymbolAccess::Read | SymbolAccess::Call => "Not available",
         SymbolAccess::Write => "Cannot be set",
         SymbolAccess::Unset => "Cannot be unset",
         SymbolAccess::Action => "Not a valid action",
@@ -19,6 +20,17 @@ fn complaint(access: SymbolAccess) -> &'static str {
 }
 
 const MAX_CALLS: usize = 500;
+
+/// A use of a symbol or a module's function in a subroutine that doesn't have it.
+pub(crate) struct WrongUse {
+    pub first: u32,
+    pub last: u32,
+    pub access: SymbolAccess,
+    /// Full name of the symbol or function.
+    pub name: String,
+    /// Subroutines that have it.
+    pub places: Methods,
+}
 
 impl Vcc<'_> {
     pub fn check(&mut self) -> VccResult {
@@ -177,8 +189,14 @@ impl Vcc<'_> {
             SymbolAccess::Read => sym.read,
             SymbolAccess::Write => sym.write,
             SymbolAccess::Unset => sym.unset,
-            SymbolAccess::Action => sym.action,
+            SymbolAccess::Action | SymbolAccess::Call => sym.action,
         }
+    }
+
+    /// The calls of module functions that release 9 lets only some subroutines make.
+    fn restricted<'p>(&self, proc: &'p SubState) -> impl Iterator<Item = &'p (u32, u32, &'static Func)> + use<'p> {
+        let is_9 = self.options.compat.is_9();
+        proc.works.iter().filter(move |(.., func)| is_9 && func.is_restricted)
     }
 
     fn check_uses(&mut self, sub: usize) -> VccResult {
@@ -224,7 +242,7 @@ impl Vcc<'_> {
     }
 
     /// The first use that `method` doesn't allow. Reports variables that can't be set anywhere.
-    fn illegal_use(&mut self, sub: usize, method: Method) -> VccResult<Option<SymbolUse>> {
+    fn illegal_use(&mut self, sub: usize, method: Method) -> VccResult<Option<WrongUse>> {
         for n in 0..self.procs[sub].uses.len() {
             let mut u = self.procs[sub].uses[n];
             let mask = self.use_mask(&u);
@@ -239,10 +257,20 @@ impl Vcc<'_> {
                 u.access = SymbolAccess::Read;
             }
             if !mask.has(method) {
-                return Ok(Some(u));
+                let SymbolUse { first, last, sym, access } = u;
+                let (name, places) = (self.syms.get(sym).full.clone(), self.use_mask(&u));
+                return Ok(Some(WrongUse { first, last, access, name, places }));
             }
         }
-        Ok(None)
+        let mut restricted = self.restricted(&self.procs[sub]);
+        let wrong = restricted.find(|(.., func)| !func.scope.has(method));
+        Ok(wrong.map(|&(first, _, func)| WrongUse {
+            first,
+            last: first,
+            access: SymbolAccess::Call,
+            name: func.name.to_owned(),
+            places: func.scope,
+        }))
     }
 
     // --- subroutines that no place may call
@@ -266,6 +294,7 @@ impl Vcc<'_> {
             }
             let proc = &self.procs[sub];
             set = proc.uses.iter().fold(set, |set, u| set.and(self.use_mask(u)));
+            set = self.restricted(proc).fold(set, |set, (.., func)| set.and(func.scope));
             let returned = Return::ALL.into_iter().filter(|r| proc.returns[*r as usize].is_some());
             set = returned.fold(set, |set, r| set.and(r.methods()));
             todo.extend(proc.calls.iter().filter_map(|(_, sym)| self.callee(*sym)));

@@ -9,11 +9,12 @@ use tables::vclsubs::{Method, Return};
 use tables::vclvars::Type;
 use tables::vmods::{self, VmodArg};
 
+use crate::check::WrongUse;
 use crate::diag::{Fix, Hint, Span, line_and_pos, origin};
 use crate::outline::{self, Outline};
 use crate::symbols::{Symbol, SymbolKind, SymbolMeaning, Ty};
 use crate::token::{Tok, Token};
-use crate::vcc::{SubState, SymbolAccess, SymbolUse, Vcc};
+use crate::vcc::{SubState, SymbolAccess, Vcc};
 
 pub(crate) use syntax::{dot, sign};
 
@@ -384,17 +385,18 @@ impl Vcc<'_> {
     }
 
     /// Lists the subroutines in which a misused variable or action is allowed.
-    pub fn hint_places(&mut self, u: &SymbolUse) {
-        let sym = self.syms.get(u.sym);
-        let (set, what) = match u.access {
-            SymbolAccess::Read => (sym.read, "It can be read in"),
-            SymbolAccess::Write => (sym.write, "It can be set in"),
-            SymbolAccess::Unset => (sym.unset, "It can be unset in"),
-            SymbolAccess::Action => (sym.action, "It is for"),
+    pub fn hint_places(&mut self, u: &WrongUse) {
+        let set = u.places;
+        let what = match u.access {
+            SymbolAccess::Read => "It can be read in",
+            SymbolAccess::Write => "It can be set in",
+            SymbolAccess::Unset => "It can be unset in",
+            SymbolAccess::Action => "It is for",
+            SymbolAccess::Call => "It works in",
         };
         let delivers =
             |p: &SubState| p.method == Some(Method::Deliver) && p.uses.iter().any(|other| other.first == u.first);
-        if let Some(field) = sym.full.strip_prefix("obj.http.")
+        if let Some(field) = u.name.strip_prefix("obj.http.")
             && self.procs.iter().any(delivers)
         {
             return self.hint(format!("In vcl_deliver the object's fields are the response's: resp.http.{field}"));

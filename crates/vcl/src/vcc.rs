@@ -30,6 +30,8 @@ pub(crate) enum SymbolAccess {
     Write,
     Unset,
     Action,
+    /// A call of a module's function.
+    Call,
 }
 
 #[derive(Clone, Copy, Debug)]

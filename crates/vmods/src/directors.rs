@@ -18,13 +18,16 @@ use vrt::{BackendRef, Blob, Method, VclFailure};
 
 use vmod_support::args::fail;
 
+/// Subroutines that have their own parameters of a shard director, and those that set everybody's.
+const PARAM_SETTERS: Methods = Methods::BACKEND.with(Method::Pipe.set()).with(Methods::HOUSEKEEPING);
+
 vrt::vmod! {
     /// Directors: select one of several backends
     pub(crate) static VMOD = directors;
 
     functions {
         /// Returns a backend or director of this VCL by name; only in vcl_init and vcl_fini
-        fn lookup(_: STRING) -> BACKEND, local, only(Methods::HOUSEKEEPING) = lookup;
+        fn lookup(_: STRING) -> BACKEND, local, restrict(Methods::HOUSEKEEPING) = lookup;
     }
 
     /// Selects healthy backends in turn
@@ -113,10 +116,10 @@ vrt::vmod! {
     /// A set of parameters for shard directors
     object shard_param() -> Arc<Param> = |_, name: &str| Ok(Arc::new(Param::new(name))), methods {
         /// Restores the defaults
-        fn clear() -> VOID = shard::methods::clear_param;
+        fn clear() -> VOID, restrict(PARAM_SETTERS) = shard::methods::clear_param;
 
         /// Sets parameters: in vcl_init for all, in a backend subroutine for this transaction
-        fn set(..ShardArgs<'_>) -> VOID, local = shard::methods::set_param;
+        fn set(..ShardArgs<'_>) -> VOID, local, restrict(PARAM_SETTERS) = shard::methods::set_param;
 
         /// Returns the source of the key
         fn get_by() -> STRING, local
@@ -142,7 +145,7 @@ vrt::vmod! {
             = |param: &Arc<Param>, call: &mut VmodCall<'_>| param.layer(call.ctx.task()).healthy.unwrap_or(Healthy::Chosen).word();
 
         /// Returns these parameters, for associate and backend of shard
-        fn use() -> BLOB, local = |param: &Arc<Param>, _| Blob::from_owner(param.clone());
+        fn use() -> BLOB, local, restrict(PARAM_SETTERS) = |param: &Arc<Param>, _| Blob::from_owner(param.clone());
     }
 }
 

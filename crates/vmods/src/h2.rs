@@ -11,23 +11,23 @@ vrt::vmod! {
 
     functions {
         /// Returns whether the request came by HTTP/2
-        fn is() -> BOOL, local, only(Methods::CLIENT)
+        fn is() -> BOOL, local, restrict(Methods::CLIENT)
             = |call: &mut VmodCall<'_>| give(call.ctx.rapid_resets(None).is_some());
 
         /// Returns the value of h2_rapid_reset for this connection, and sets it if given. Returns -1 if it isn't HTTP/2. A
         /// change resets the budget
-        fn rapid_reset(threshold: [DURATION]) -> DURATION, only(Methods::CLIENT) = rapid_reset;
+        fn rapid_reset(threshold: [DURATION]) -> DURATION, restrict(Methods::CLIENT) = rapid_reset;
 
         /// Returns the value of h2_rapid_reset_limit for this connection, and sets it if given. Returns -1 if it isn't
         /// HTTP/2. A change resets the budget
-        fn rapid_reset_limit(number: [INT]) -> INT, only(Methods::CLIENT) = rapid_reset_limit;
+        fn rapid_reset_limit(number: [INT]) -> INT, restrict(Methods::CLIENT) = rapid_reset_limit;
 
         /// Returns the value of h2_rapid_reset_period for this connection, and sets it if given. Returns -1 if it isn't
         /// HTTP/2. A change resets the budget
-        fn rapid_reset_period(duration: [DURATION]) -> DURATION, only(Methods::CLIENT) = rapid_reset_period;
+        fn rapid_reset_period(duration: [DURATION]) -> DURATION, restrict(Methods::CLIENT) = rapid_reset_period;
 
         /// Returns how many streams the client may still reset soon after they began, or -1 if it isn't HTTP/2
-        fn rapid_reset_budget() -> REAL, local, only(Methods::CLIENT)
+        fn rapid_reset_budget() -> REAL, local, restrict(Methods::CLIENT)
             = |call: &mut VmodCall<'_>| give(call.ctx.rapid_resets(None).map_or(-1.0, |resets| resets.left));
     }
 }

@@ -5,7 +5,7 @@
 use ::tls::HandshakeInfo;
 use ::tls::certificate::Certificate;
 use net::proxy::tlv;
-use vrt::vmod::{BOOL, CallResult, INT, STRING, VmodCall, give};
+use vrt::vmod::{BOOL, CallResult, INT, Methods, STRING, VmodCall, give};
 
 const ALPN: u8 = 0x01;
 const AUTHORITY: u8 = 0x02;
@@ -26,37 +26,37 @@ vrt::vmod! {
 
     functions {
         /// Returns the protocol negotiated by ALPN
-        fn alpn() -> STRING, local = |call: &mut VmodCall<'_>| text(call, ALPN);
+        fn alpn() -> STRING, local, restrict(Methods::CLIENT) = |call: &mut VmodCall<'_>| text(call, ALPN);
 
         /// Returns the host name requested by the client (SNI)
-        fn authority() -> STRING, local = |call: &mut VmodCall<'_>| text(call, AUTHORITY);
+        fn authority() -> STRING, local, restrict(Methods::CLIENT) = |call: &mut VmodCall<'_>| text(call, AUTHORITY);
 
         /// Returns whether the client uses TLS
-        fn is_ssl() -> BOOL, local = |call: &mut VmodCall<'_>| flag(call, CLIENT_SSL);
+        fn is_ssl() -> BOOL, local, restrict(Methods::CLIENT) = |call: &mut VmodCall<'_>| flag(call, CLIENT_SSL);
 
         /// Returns whether the client sent a certificate in this TLS session
-        fn client_has_cert_sess() -> BOOL, local = |call: &mut VmodCall<'_>| flag(call, CLIENT_CERT_SESS);
+        fn client_has_cert_sess() -> BOOL, local, restrict(Methods::CLIENT) = |call: &mut VmodCall<'_>| flag(call, CLIENT_CERT_SESS);
 
         /// Returns whether the client sent a certificate on this connection
-        fn client_has_cert_conn() -> BOOL, local = |call: &mut VmodCall<'_>| flag(call, CLIENT_CERT_CONN);
+        fn client_has_cert_conn() -> BOOL, local, restrict(Methods::CLIENT) = |call: &mut VmodCall<'_>| flag(call, CLIENT_CERT_CONN);
 
         /// Returns the result of verifying the client's certificate; 0: valid
-        fn ssl_verify_result() -> INT, local = ssl_verify_result;
+        fn ssl_verify_result() -> INT, local, restrict(Methods::CLIENT) = ssl_verify_result;
 
         /// Returns the TLS version
-        fn ssl_version() -> STRING, local = |call: &mut VmodCall<'_>| text(call, SSL_VERSION);
+        fn ssl_version() -> STRING, local, restrict(Methods::CLIENT) = |call: &mut VmodCall<'_>| text(call, SSL_VERSION);
 
         /// Returns the common name in the client's certificate
-        fn client_cert_cn() -> STRING, local = |call: &mut VmodCall<'_>| text(call, SSL_CN);
+        fn client_cert_cn() -> STRING, local, restrict(Methods::CLIENT) = |call: &mut VmodCall<'_>| text(call, SSL_CN);
 
         /// Returns the cipher
-        fn ssl_cipher() -> STRING, local = |call: &mut VmodCall<'_>| text(call, SSL_CIPHER);
+        fn ssl_cipher() -> STRING, local, restrict(Methods::CLIENT) = |call: &mut VmodCall<'_>| text(call, SSL_CIPHER);
 
         /// Returns the signature algorithm of the server's certificate
-        fn cert_sign() -> STRING, local = |call: &mut VmodCall<'_>| text(call, SSL_SIG_ALG);
+        fn cert_sign() -> STRING, local, restrict(Methods::CLIENT) = |call: &mut VmodCall<'_>| text(call, SSL_SIG_ALG);
 
         /// Returns the key algorithm of the server's certificate
-        fn cert_key() -> STRING, local = |call: &mut VmodCall<'_>| text(call, SSL_KEY_ALG);
+        fn cert_key() -> STRING, local, restrict(Methods::CLIENT) = |call: &mut VmodCall<'_>| text(call, SSL_KEY_ALG);
     }
 }
 

@@ -12,14 +12,14 @@ vrt::vmod! {
 
     functions {
         /// Removes all variants and returns their number
-        fn hard() -> INT, only(Method::Miss.set().with(Method::Hit.set()))
+        fn hard() -> INT, restrict(Method::Miss.set().with(Method::Hit.set()))
             = |call: &mut VmodCall<'_>| purge(call, 0.0, Some(0.0), Some(0.0));
 
         /// Shortens ttl, grace and keep of all variants and returns their number. A negative value leaves that one
         /// unchanged
         fn soft(
             ttl: DURATION = 0.0, grace: DURATION = (-1.0), keep: DURATION = (-1.0)
-        ) -> INT, only(Method::Miss.set().with(Method::Hit.set())) = soft;
+        ) -> INT, restrict(Method::Miss.set().with(Method::Hit.set())) = soft;
     }
 }
 

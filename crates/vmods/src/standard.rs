@@ -101,7 +101,7 @@ vrt::vmod! {
         fn timestamp(s: STRING) -> VOID, local, only(Methods::CLIENT.with(Methods::BACKEND)) = timestamp;
 
         /// Sets ttl, grace and keep of beresp again from its current status and headers
-        fn rfc_ttl() -> VOID, local, only(Method::BackendResponse.set()) = rfc_ttl;
+        fn rfc_ttl() -> VOID, local, restrict(Method::BackendResponse.set().with(Method::BackendRefresh.set())) = rfc_ttl;
 
         /// Returns the current time; the variable `now` is the time when the subroutine began
         fn now() -> TIME, local = |call: &mut VmodCall<'_>| call.ctx.clock().real().0;
@@ -118,16 +118,16 @@ vrt::vmod! {
         /// Reads and caches the request's body, up to size bytes, so it can be sent more than once. Returns false if it is
         /// larger or incomplete. Then VCL can return synth or restart; with any other action the connection is closed
         /// without a response
-        fn cache_req_body(size: BYTES) -> BOOL, local, waits, only(Method::Recv.set()) = cache_req_body;
+        fn cache_req_body(size: BYTES) -> BOOL, local, waits, restrict(Method::Recv.set()) = cache_req_body;
 
         /// Sets whether 100 (Continue) is only sent when the body is needed
-        fn late_100_continue(late: BOOL) -> VOID, local, only(Method::Recv.set()) = late_100_continue;
+        fn late_100_continue(late: BOOL) -> VOID, local, restrict(Method::Recv.set()) = late_100_continue;
 
         /// Sets the type-of-service bits of the client's connection
-        fn set_ip_tos(tos: INT) -> VOID, only(Methods::CLIENT) = set_ip_tos;
+        fn set_ip_tos(tos: INT) -> VOID, restrict(Methods::CLIENT) = set_ip_tos;
 
         /// Restores req or bereq as it was at the start
-        fn rollback(h: HTTP) -> VOID, local = rollback;
+        fn rollback(h: HTTP) -> VOID, local, restrict(Methods::CLIENT.without(Method::Pipe).with(Methods::BACKEND)) = rollback;
 
         /// Adds a ban; returns false if it is invalid (see ban_error)
         fn ban(_: STRING) -> BOOL, local, only(Methods::CLIENT.with(Methods::BACKEND)) = ban;
@@ -155,8 +155,8 @@ vrt::vmod! {
 
 fn rfc_ttl(call: &mut VmodCall<'_>) -> CallResult<VOID> {
     match call.method {
-        Method::BackendResponse => give(call.ctx.rfc_ttl()?),
-        _ => fail("std.rfc_ttl() is for vcl_backend_response"),
+        Method::BackendResponse | Method::BackendRefresh => give(call.ctx.rfc_ttl()?),
+        _ => fail("std.rfc_ttl() is for vcl_backend_response and vcl_backend_refresh"),
     }
 }
 

@@ -19,25 +19,25 @@ vrt::vmod! {
 
     functions {
         /// Returns whether the connection uses TLS
-        fn is_tls() -> BOOL, local, only(BOTH) = |call: &mut VmodCall<'_>| give(call.ctx.tls().is_some());
+        fn is_tls() -> BOOL, local, restrict(BOTH) = |call: &mut VmodCall<'_>| give(call.ctx.tls().is_some());
 
         /// Returns the version, such as TLSv1.3
-        fn version() -> STRING, local, only(BOTH) = |call: &mut VmodCall<'_>| text(call, |info| Some(info.version.name()));
+        fn version() -> STRING, local, restrict(BOTH) = |call: &mut VmodCall<'_>| text(call, |info| Some(info.version.name()));
 
         /// Returns the cipher suite, with OpenSSL's name
-        fn cipher() -> STRING, local, only(BOTH) = |call: &mut VmodCall<'_>| text(call, |info| Some(info.cipher()));
+        fn cipher() -> STRING, local, restrict(BOTH) = |call: &mut VmodCall<'_>| text(call, |info| Some(info.cipher()));
 
         /// Returns the requested host name (SNI)
-        fn authority() -> STRING, local, only(BOTH) = |call: &mut VmodCall<'_>| text(call, |info| info.sni.as_deref());
+        fn authority() -> STRING, local, restrict(BOTH) = |call: &mut VmodCall<'_>| text(call, |info| info.sni.as_deref());
 
         /// Returns the protocol negotiated by ALPN
-        fn alpn() -> STRING, local, only(BOTH) = alpn;
+        fn alpn() -> STRING, local, restrict(BOTH) = alpn;
 
         /// Returns the signature algorithm of the server's certificate: RSA-SHA256, ecdsa-with-SHA256
-        fn cert_sign() -> STRING, local, only(BOTH) = |call: &mut VmodCall<'_>| of_server(call, |certificate| certificate.signature());
+        fn cert_sign() -> STRING, local, restrict(BOTH) = |call: &mut VmodCall<'_>| of_server(call, |certificate| certificate.signature());
 
         /// Returns the key type of the server's certificate: RSA2048, EC256
-        fn cert_key() -> STRING, local, only(BOTH) = |call: &mut VmodCall<'_>| of_server(call, |certificate| certificate.key());
+        fn cert_key() -> STRING, local, restrict(BOTH) = |call: &mut VmodCall<'_>| of_server(call, |certificate| certificate.key());
 
         /// Returns the JA3 fingerprint of the client: version, ciphers, extensions, groups and point formats of its
         /// ClientHello, in decimal. Requires the parameter tls_ja3. The version is always 772, as in release 9. Browsers
@@ -55,10 +55,10 @@ vrt::vmod! {
             = |call: &mut VmodCall<'_>| of_client(call, |info| Some(info.fingerprint.as_ref()?.ja4().to_owned()));
 
         /// Returns the key exchange group, such as X25519; unset in a resumed TLS 1.2 session
-        fn group() -> STRING, local, only(BOTH) = |call: &mut VmodCall<'_>| text(call, |info| info.group_name());
+        fn group() -> STRING, local, restrict(BOTH) = |call: &mut VmodCall<'_>| text(call, |info| info.group_name());
 
         /// Returns whether the session was resumed
-        fn resumed() -> BOOL, local, only(BOTH) = |call: &mut VmodCall<'_>| give(call.ctx.tls().is_some_and(|info| info.resumed));
+        fn resumed() -> BOOL, local, restrict(BOTH) = |call: &mut VmodCall<'_>| give(call.ctx.tls().is_some_and(|info| info.resumed));
 
         /// Returns whether the client sent a certificate. It is valid, because an invalid one ends the handshake
         fn has_client_cert() -> BOOL, local, only(Methods::CLIENT) = |call: &mut VmodCall<'_>| give(client(call).is_some());

@@ -13,19 +13,19 @@ vrt::vmod! {
 
     functions {
         /// Returns the user name of the peer
-        fn user() -> STRING, local, blocks, only(Methods::CLIENT.with(Methods::BACKEND))
+        fn user() -> STRING, local, blocks, restrict(Methods::CLIENT.with(Methods::BACKEND))
             = |call: &mut VmodCall<'_>| name(call, |(uid, _)| uid, "/etc/passwd");
 
         /// Returns the group name of the peer
-        fn group() -> STRING, local, blocks, only(Methods::CLIENT.with(Methods::BACKEND))
+        fn group() -> STRING, local, blocks, restrict(Methods::CLIENT.with(Methods::BACKEND))
             = |call: &mut VmodCall<'_>| name(call, |(_, gid)| gid, "/etc/group");
 
         /// Returns the user ID of the peer; -1 on an error
-        fn uid() -> INT, local, only(Methods::CLIENT.with(Methods::BACKEND))
+        fn uid() -> INT, local, restrict(Methods::CLIENT.with(Methods::BACKEND))
             = |call: &mut VmodCall<'_>| number(call, |(uid, _)| uid);
 
         /// Returns the group ID of the peer; -1 on an error
-        fn gid() -> INT, local, only(Methods::CLIENT.with(Methods::BACKEND))
+        fn gid() -> INT, local, restrict(Methods::CLIENT.with(Methods::BACKEND))
             = |call: &mut VmodCall<'_>| number(call, |(_, gid)| gid);
     }
 }

@@ -157,25 +157,66 @@ const SNIPPETS: &[(&str, &str, &str)] = &[
     ("6.0", "", "import vtc; sub vcl_recv { if (vtc.typesize(\"p\") > 0) { return (hash); } }"),
 ];
 
+/// Calls in a subroutine that they fail in: release 7.1 loads them, release 9 doesn't.
+#[rustfmt::skip]
+const RESTRICTED: &[(&str, &str)] = &[
+    ("vcl_deliver", "import std; std.cache_req_body(1KB);"),
+    ("vcl_pass", "import std; std.late_100_continue(true);"),
+    ("vcl_backend_fetch", "import std; std.set_ip_tos(1);"),
+    ("vcl_pipe", "import std; std.rollback(req);"),
+    ("vcl_init", "import unix; import std; std.log(unix.user());"),
+    ("vcl_backend_error", "import std; std.rfc_ttl();"),
+    ("vcl_recv", "import purge; purge.hard();"),
+    ("vcl_backend_response", "import purge; purge.soft();"),
+    ("vcl_backend_fetch", "import proxy; set bereq.http.X = proxy.authority();"),
+    ("vcl_backend_fetch", "import tls; set bereq.http.X = tls.version();"),
+    ("vcl_backend_fetch", "import h2; if (h2.is()) { return (abandon); }"),
+    ("vcl_recv", "import directors; set req.backend_hint = directors.lookup(\"default\");"),
+    ("", "import directors; sub vcl_init { new p = directors.shard_param(); } sub vcl_recv { p.set(by = URL); }"),
+    ("", "import purge; sub helper { purge.hard(); } sub vcl_deliver { call helper; }"),
+];
+
+fn compile(compat: tables::Compat, file: &str) -> Result<(), String> {
+    let options = vcl::CompileOptions { modules: crate::MODULES, compat, ..vcl::CompileOptions::default() };
+    vcl::compile("release.vcl", file.as_bytes(), &Nothing, &options).map(|_| ()).map_err(|e| e.to_string())
+}
+
 #[test]
 fn vcl_of_each_release_loads() {
     assert!(SNIPPETS.len() >= 100, "{}", SNIPPETS.len());
     for (release, sub, text) in SNIPPETS {
         let file = file(sub, text);
-        let options = vcl::CompileOptions { modules: crate::MODULES, ..vcl::CompileOptions::default() };
-        let compiled = vcl::compile("release.vcl", file.as_bytes(), &Nothing, &options);
-        assert!(compiled.is_ok(), "{release}: {file}\n{}", compiled.err().map(|e| e.to_string()).unwrap_or_default());
+        for compat in tables::Compat::ALL {
+            let compiled = compile(compat, &file);
+            assert!(compiled.is_ok(), "{release} as {compat}: {file}\n{}", compiled.unwrap_err());
+        }
     }
+}
+
+#[test]
+fn release_9_loads_no_call_of_a_module_that_must_fail() {
+    for (sub, text) in RESTRICTED {
+        let file = file(sub, text);
+        assert_eq!(compile(tables::Compat::V7_1, &file), Ok(()), "{file}");
+        let error = compile(tables::Compat::V9, &file).expect_err(&file);
+        assert!(error.contains("Not available"), "{file}\n{error}");
+    }
+    let error = compile(tables::Compat::V9, &file("vcl_deliver", "import purge; purge.hard();")).unwrap_err();
+    assert!(
+        error.contains("Not available in subroutine 'vcl_deliver'.") && error.contains("vcl_miss, vcl_hit"),
+        "{error}"
+    );
 }
 
 fn file(sub: &str, text: &str) -> String {
     let head = "vcl 4.1;\n\nbackend default { .host = \"127.0.0.1\"; .port = \"8080\"; }\n\n";
-    let (import, body) = match text.split_once("; ").filter(|(first, _)| first.starts_with("import ")) {
-        Some((import, body)) => (format!("{import};\n"), body),
-        None => (String::new(), text),
-    };
+    let (mut imports, mut body) = (String::new(), text);
+    while let Some((import, rest)) = body.split_once("; ").filter(|(first, _)| first.starts_with("import ")) {
+        imports += &format!("{import};\n");
+        body = rest;
+    }
     match sub {
-        "" => format!("{head}{import}{body}\n"),
-        sub => format!("{head}{import}sub {sub} {{ {body} }}\n"),
+        "" => format!("{head}{imports}{body}\n"),
+        sub => format!("{head}{imports}sub {sub} {{ {body} }}\n"),
     }
 }

@@ -33,7 +33,7 @@
 /// A doc comment is the text of the manual. Arguments are `name: KIND`, `name: [KIND]` for one that may be left out and whose body is
 /// to see that, `_: KIND` for one without a name; each may have a default behind a `=` (a word of an `ENUM` by its variant, a negative
 /// number in parentheses, `null` for unset). A list of many is a struct of [`vmod_args!`](crate::vmod_args): `(..List)`. Behind the result's kind stands how the
-/// function runs, by the names of `tables::vmods::Func`'s methods: `pure`, `local`, `waits`, `blocks`, `only(METHODS)`. A function
+/// function runs, by the names of `tables::vmods::Func`'s methods: `pure`, `local`, `waits`, `blocks`, `only(METHODS)`, `restrict(METHODS)`. A function
 /// that is neither `pure` nor `local` has effects outside of its transaction, and isn't called in a trial. `needs { .. }` names what the worker is to keep for it ([`Need`](crate::vmod::Need)).
 ///
 /// A body takes the call, then the arguments, each as one of the types that [`TakeArg`](crate::vmod::kinds::TakeArg) has for its kind; it
