@@ -429,7 +429,11 @@ fn open_pid_file(manager: &mut Manager, path: PathBuf, flags: i32) -> Result<(),
             Ok(())
         }
         Err(PidFileError::Running(pid)) => {
-            argument(format!("Varnishd is already running (pid={}) (pidfile={})", pid.unwrap_or(-1), path.display()))
+            let (pid, path) = (pid.unwrap_or(-1), path.display());
+            argument(match manager.params.compat() {
+                Compat::V7_1 => format!("Varnishd is already running (pid={pid}) (pidfile={path})"),
+                Compat::V9 => format!("varnishd is already running (pid={pid}) (pidfile={path})"),
+            })
         }
         Err(PidFileError::Io(e)) => {
             argument(format!("Could not open pid-file ({}): {}", path.display(), errno_text(&e)))

@@ -308,9 +308,10 @@ impl Vcc<'_> {
         let (kind, def) = (sym.kind.name(), sym.def);
         let token = self.tokens[first];
         let name = self.text_of(&token);
+        let cannot = self.wording("can not", "cannot");
         self.begin(
             DiagnosticCode::WrongKind,
-            &format!("Symbol '{name}' type ({kind}) can not be used in expression.\n"),
+            &format!("Symbol '{name}' type ({kind}) {cannot} be used in expression.\n"),
         );
         match def {
             Some(def) => {

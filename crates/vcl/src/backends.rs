@@ -15,6 +15,9 @@ use crate::vcc::{LookupScope, Vcc, VccResult};
 /// The attributes seen so far; each may occur once.
 struct Fields(Vec<(String, Token)>);
 
+/// Size of a socket's path, with the NUL behind it, in the operating system's structure.
+const SOCKET_PATH_MAX: usize = 108;
+
 /// Default port without TLS; the next constant is the one with TLS.
 const PORT: u16 = 80;
 const TLS_PORT: u16 = 443;
@@ -176,8 +179,7 @@ impl Vcc<'_> {
     fn yes_or_no(&mut self) -> VccResult<bool> {
         let yes = self.here_is("true");
         if !yes && !self.here_is("false") {
-            let found = self.token_name(&self.token());
-            return self.fail(DiagnosticCode::Field, &format!("Expected true or false, got {found} at\n"));
+            return self.fail(DiagnosticCode::Field, "Expected \"true\" or \"false\"\n");
         }
         self.next();
         Ok(yes)
@@ -220,7 +222,8 @@ impl Vcc<'_> {
                 return self.fail_at(DiagnosticCode::Field, "Window must be 64 or less.\n", &at);
             }
             (Some(window), Some(at)) if given_threshold > given_window => {
-                self.begin(DiagnosticCode::Field, "Threshold can not be greater than window.\n");
+                let cannot = self.wording("can not", "cannot");
+                self.begin(DiagnosticCode::Field, &format!("Threshold {cannot} be greater than window.\n"));
                 self.show(&at);
                 return self.stop_at(&window);
             }
@@ -504,11 +507,20 @@ impl Vcc<'_> {
 
     fn unix_address(&mut self, token: &Token) -> VccResult<BackendAddress> {
         let path = self.content_text(token);
-        if path.len() > 1 && path.starts_with('@') {
+        let fault = match path.as_str() {
+            "@" => Some("The empty abstract socket name is not supported"),
+            path if path.len() >= SOCKET_PATH_MAX => Some("Path too long for a Unix domain socket"),
+            _ => None,
+        };
+        if let Some(fault) = fault {
+            return self.fail_at(DiagnosticCode::Address, &format!("Backend path: {fault}\n"), token);
+        }
+        if path.starts_with('@') {
             return Ok(BackendAddress::Unix(path.into()));
         }
         if !path.starts_with('/') {
-            return self.fail_at(DiagnosticCode::Address, "Backend path: Must be an absolute path:\n", token);
+            let must_be = self.wording("an absolute path", "a valid path or abstract socket");
+            return self.fail_at(DiagnosticCode::Address, &format!("Backend path: Must be {must_be}:\n"), token);
         }
         match self.outside.is_socket(&path) {
             Ok(true) => {}

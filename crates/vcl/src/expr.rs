@@ -164,7 +164,8 @@ impl Vcc<'_> {
         if self.tok() != op {
             return Ok(e);
         }
-        let mut parts = vec![self.boolean(e, first, &format!("'{name}' must be preceeded by BOOL"))?];
+        let preceded = self.wording("preceeded", "preceded");
+        let mut parts = vec![self.boolean(e, first, &format!("'{name}' must be {preceded} by BOOL"))?];
         while self.tok() == op {
             self.next();
             let first = self.at;

@@ -126,6 +126,12 @@ impl Vcc<'_> {
 
     fn include_files(&mut self, token: &Token, glob: bool) -> VccResult {
         let mut path = self.content_text(token);
+        if glob && self.options.compat.is_9() && !(path.starts_with('/') || path.starts_with("./")) {
+            return self.fail_nowhere(
+                DiagnosticCode::File,
+                "+glob can only be used with absolute paths or relative paths starting with './'\n",
+            );
+        }
         if let Some(rest) = path.strip_prefix("./") {
             let includer = &self.sources[token.src as usize].name;
             let Some((dir, _)) = includer.rsplit_once('/').filter(|_| includer.starts_with('/')) else {

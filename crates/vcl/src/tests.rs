@@ -12,6 +12,7 @@ mod warnings;
 
 use std::net::IpAddr;
 
+use tables::Compat;
 use tables::origin_proto::OriginProto;
 
 use crate::program::{BackendAddress, Op, TlsDecl, TlsFile};
@@ -59,7 +60,12 @@ impl Sources for Few {
 }
 
 fn try_compile(text: &str) -> Result<Compiled, String> {
-    let options = CompileOptions { labels: vec!["lbl".into()], stores: vec!["s0".into()], ..CompileOptions::default() };
+    try_compile_as(Compat::V7_1, text)
+}
+
+fn try_compile_as(compat: Compat, text: &str) -> Result<Compiled, String> {
+    let (labels, stores) = (vec!["lbl".into()], vec!["s0".into()]);
+    let options = CompileOptions { labels, stores, compat, ..CompileOptions::default() };
     compile("<vcl.inline>", text.as_bytes(), &Few(&[]), &options).map_err(|d| d.to_string())
 }
 
@@ -180,7 +186,7 @@ fn words_of_later_releases_about_backends() {
     let a = &vcl.program.backends[1];
     assert_eq!((a.wait_limit, a.wait_timeout, vcl.program.probes[0].expect_close), (Some(3), Some(1.5), Some(false)));
     let reason = try_compile("vcl 4.1; probe default { .expect_close = 1; } backend a none;").unwrap_err();
-    assert!(reason.contains("Expected true or false, got '1'"), "{reason}");
+    assert!(reason.contains("Expected \"true\" or \"false\""), "{reason}");
 }
 
 #[test]

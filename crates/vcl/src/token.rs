@@ -284,6 +284,7 @@ impl Lexer<'_> {
             if whole > 15 && !has_unit(&rest[whole..]) {
                 return self.fail(DiagnosticCode::Limit, "Too many digits for integer.\n", self.at, self.at + whole);
             }
+            self.no_exponent(self.at + whole)?;
             let num = number(&rest[..whole]);
             self.push(Tok::Int, self.at + whole, num);
             return Ok(());
@@ -293,9 +294,21 @@ impl Lexer<'_> {
         if (whole > 12 || part > 3) && !has_unit(&rest[end..]) {
             return self.fail(DiagnosticCode::Limit, "Too many digits for real.\n", self.at, self.at + end);
         }
+        self.no_exponent(self.at + end)?;
         let num = number(&rest[..end]);
         self.push(Tok::Real, self.at + end, num);
         Ok(())
+    }
+
+    /// Refuses `1e3`, which looks like a number but is read as a number and a word.
+    fn no_exponent(&self, end: usize) -> Result<(), DiagnosticDraft> {
+        match self.text.get(end) {
+            Some(c @ (b'e' | b'E')) => {
+                let text = format!("Unexpected character '{}'.\n", char::from(*c));
+                self.fail(DiagnosticCode::Syntax, &text, self.at, end + 1)
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -102,7 +102,7 @@ impl Vcc<'_> {
         let id = self.symbol(SymbolKind::None, LookupScope::Whole)?;
         let kind = self.syms.get(id).kind;
         if !matches!(kind, SymbolKind::Acl | SymbolKind::Backend | SymbolKind::Probe | SymbolKind::Sub) {
-            let name = self.text_of(&self.tokens[first].to_owned());
+            let name = self.syms.get(id).name.clone();
             self.hint("It may be a backend, a probe, an acl or a sub.");
             return self.fail_since(
                 DiagnosticCode::WrongKind,

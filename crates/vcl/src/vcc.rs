@@ -164,6 +164,11 @@ impl<'a> Vcc<'a> {
         at as u32
     }
 
+    /// The wording of a message of release 7.1, and the one that release 9 has for it.
+    pub fn wording(&self, of_7_1: &'static str, of_9: &'static str) -> &'static str {
+        if self.options.compat.is_9() { of_9 } else { of_7_1 }
+    }
+
     // --- tokens
 
     pub fn token(&self) -> Token {

@@ -130,8 +130,10 @@ fn a_worker_that_is_killed_has_a_successor() {
 fn a_second_instance_is_refused_by_pid_file_and_by_address() {
     let mut i = Instance::debug(&[]);
     i.started(VCL);
-    let (status, _, stderr) = run(&["-d", "-n", i.dir(), "-a", "127.0.0.1:0"]);
-    assert!(status == 2 && stderr.contains("Error: Varnishd is already running (pid="), "{stderr}");
+    for (compat, name) in [("7.1", "Varnishd"), ("9", "varnishd")] {
+        let (status, _, stderr) = run(&["--compat", compat, "-d", "-n", i.dir(), "-a", "127.0.0.1:0"]);
+        assert!(status == 2 && stderr.contains(&format!("Error: {name} is already running (pid=")), "{stderr}");
+    }
     let address = i.ask("debug.listen_address").1.split(' ').nth(2).unwrap().trim().to_string();
     let other = Instance::reserve();
     let (status, _, stderr) = run(&["-d", "-n", other.dir(), "-a", &format!("127.0.0.1:{address}")]);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Tests of messages whose texts scripts and test programs know.
 
-use super::try_compile;
+use tables::Compat;
+
+use super::{try_compile, try_compile_as};
 
 /// Checks that a line of the message for a program after `vcl 4.1; backend b none;` starts with or contains `says`.
 #[track_caller]
@@ -71,6 +73,8 @@ fn tokens() {
     recv("$", "Syntax error at");
     recv("set req.http.a = 1234567890123456;", "Too many digits for integer.");
     recv("set req.http.a = 1.1234;", "Too many digits for real.");
+    recv("set req.http.a = 1e3;", "Unexpected character 'e'.");
+    recv("set req.http.a = 1.5E3;", "Unexpected character 'E'.");
     recv("set req.http.a = 1234567890123.0;", "Too many digits for real.");
     whole("vcl 4.1; :aaaa", "Missing colon at end of BLOB");
     whole("vcl 4.1; sub vcl_recv { :aaaa\n", "Missing colon at end of BLOB");
@@ -203,6 +207,9 @@ fn backends_and_probes() {
     bad("backend c { .host = \"[::1]x\"; }", "IPv6 address has wrong port separator");
     bad("backend c { .path = \"sock\"; }", "Must be an absolute path:");
     bad("backend c { .path = \"/file\"; }", "Not a socket:");
+    bad("backend c { .path = \"@\"; }", "Backend path: The empty abstract socket name is not supported");
+    let long = format!("backend c {{ .path = \"/{}\"; }}", "x".repeat(107));
+    bad(&long, "Backend path: Path too long for a Unix domain socket");
     bad("backend c { set backend.host = \"x\"; }", "NB: Backend Syntax has changed:");
     bad("backend default none; backend default none;", "Only one default director possible.");
     bad("backend c { .host = \"127.0.0.1\"; .probe = p; }", "Symbol not found: 'p'");
@@ -331,4 +338,42 @@ fn what_the_whole_program_shows_is_told_of_each_part() {
     assert_eq!(errors(text), [(11, "wrong-place"), (4, "wrong-place")]);
     let names = "vcl 4.1;\nbackend b none;\nsub vcl_recv {\n  call x;\n  call y;\n}\nsub z { }\n";
     assert_eq!(errors(names), [(4, "undeclared"), (5, "undeclared"), (7, "unused")]);
+}
+
+/// A message of release 7.1, and the one that release 9 has for it.
+#[track_caller]
+fn worded(text: &str, of_7_1: &str, of_9: &str) {
+    for (compat, says) in [(Compat::V7_1, of_7_1), (Compat::V9, of_9)] {
+        let reason = try_compile_as(compat, &format!("vcl 4.1; backend b none; {text}")).map(|_| ()).unwrap_err();
+        assert!(reason.contains(says), "{text} as {compat}\nsays:\n{reason}\nnot:\n{says}");
+    }
+}
+
+#[test]
+fn release_9_words_some_messages_anew() {
+    worded(
+        "sub vcl_recv { call acl; }",
+        "Symbol 'acl' type (reserved) can not be used in expression.",
+        "Symbol 'acl' type (reserved) cannot be used in expression.",
+    );
+    worded(
+        "sub vcl_recv { if (1.5 && true) { } }",
+        "'&&' must be preceeded by BOOL, found REAL.",
+        "'&&' must be preceded by BOOL, found REAL.",
+    );
+    worded(
+        "probe p { .window = 3; .threshold = 4; } backend c { .host = \"127.0.0.1\"; .probe = p; }",
+        "Threshold can not be greater than window.",
+        "Threshold cannot be greater than window.",
+    );
+    worded(
+        "backend c { .path = \"sock\"; }",
+        "Backend path: Must be an absolute path:",
+        "Backend path: Must be a valid path or abstract socket:",
+    );
+    worded(
+        "include +glob \"sub_*.vcl\";",
+        "glob pattern matched no files.",
+        "+glob can only be used with absolute paths or relative paths starting with './'",
+    );
 }

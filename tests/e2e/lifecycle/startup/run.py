@@ -314,7 +314,7 @@ def second_instance(report, bed):
     try:
         second = subprocess.run(bed.argv("-F -f {f} -a 127.0.0.1:0", n), stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT)
         said = second.stderr.decode()
-        report.check(second.returncode == 2 and f"Varnishd is already running (pid={pid})" in said,
+        report.check(second.returncode == 2 and f"varnishd is already running (pid={pid})" in said.lower(),
                      f"twice: status {second.returncode}, {said[:300]}")
         report.check("running" in cli.ask("status"), "twice: the first is gone")
     finally:
