@@ -159,6 +159,10 @@ impl VclSide for ReqVcl<'_, '_> {
         let done = self.req.drive(self.transport, future).await;
         if self.req.client.body.take_kept_for_vcl() {
             self.req.end_reading();
+            if self.req.client.body.is_cached() {
+                let bytes = self.req.client.body.bytes().unwrap_or(0);
+                self.req.engine().main.transit_stored.add(bytes);
+            }
         }
         done
     }

@@ -57,6 +57,7 @@ impl Req {
         }
         self.discard_body(transport).await;
         self.log.put_parts(Tag::Storage, &[b"malloc Transient"]);
+        self.engine().main.transit_stored.add(body.len() as u64);
         ReqStep::Transmit(Answer::Made(Buf::unaccounted(body)))
     }
 

@@ -227,7 +227,7 @@ set! {
     n_superseded: Counter Diag Integer "" "Number of superseded objects" => "Objects that a fetch replaced by a newer one. The lifetime of most of them was over.";
     sc_rapid_reset: Counter Diag Integer "" "Session Err RAPID_RESET" => "HTTP/2 sessions ended because the client reset too many streams soon after they began (RAPID_RESET; h2_rapid_reset_limit). h2_abuse_rapid_reset counts them, too.";
     sc_bankrupt: Counter Diag Integer "" "Session Err BANKRUPT" => "HTTP/2 sessions ended because all of their streams waited for a window for h2_window_timeout (BANKRUPT). h2_abuse_shut_windows counts them, too.";
-    transit_stored: Counter Info Bytes "wrk" "Stored uncacheable body bytes" => "Body bytes of passes and other uncacheable responses that were fetched without a limit of how far they may be ahead of the client: transit_buffer or beresp.transit_buffer was 0.";
+    transit_stored: Counter Info Bytes "wrk" "Stored uncacheable body bytes" => "Body bytes of passes and other uncacheable responses that were fetched without a limit of how far they may be ahead of the client (transit_buffer or beresp.transit_buffer was 0), of synthetic responses, and of requests that std.cache_req_body() kept.";
     transit_buffered: Counter Info Bytes "wrk" "Buffered uncacheable response body bytes" => "Body bytes of passes and other uncacheable responses that were fetched at most transit_buffer or beresp.transit_buffer ahead of the client.";
     http1_absolute_form: Counter Info Integer "" "Requests with absolute form request target" => "HTTP/1 requests whose target was a whole URL (http://example.com/). Its host became the header Host. Targets with https:// count unless feature=-https_scheme leaves them as they are.";
     // From here on our own.
