@@ -53,10 +53,6 @@ impl Req {
                 return Err(());
             }
         };
-        // VCL sees one view of cookies, whatever the client speaks: streams have theirs joined already (RFC 9113 8.2.3).
-        if self.ask.head.collect_with(names::COOKIE, b"; ").is_err() {
-            self.log.count_lost();
-        }
         self.ask.original.copy_from(&self.ask.head);
         Ok(())
     }
@@ -128,6 +124,7 @@ impl Req {
 
     pub(super) async fn recv(&mut self, transport: &mut dyn Transport) -> ReqStep {
         self.log_arrival();
+        self.join_cookies();
         self.remove_nominated();
         if let Some(body) = self.challenge_answer() {
             return self.answer_challenge(body, transport).await;
@@ -227,6 +224,20 @@ impl Req {
     fn remove_nominated(&mut self) {
         REQ.unset_nominated(&mut self.ask.head, &mut self.log);
         hop::remove_nominated(&mut self.ask.original, |_| {});
+    }
+
+    /// Joins the lines of Cookie, which the log has as they came: VCL sees one view of cookies, whatever the client speaks. Streams have
+    /// theirs joined already (RFC 9113 8.2.3).
+    fn join_cookies(&mut self) {
+        let joined = self.ask.head.collect_with(names::COOKIE, b"; ");
+        let is_whole = match joined {
+            Ok(false) => true,
+            Ok(true) => self.ask.original.collect_with(names::COOKIE, b"; ").is_ok(),
+            Err(_) => false,
+        };
+        if !is_whole {
+            self.log.count_lost();
+        }
     }
 
     fn forwarded_for(&mut self) {
