@@ -36,6 +36,7 @@ const HELP: &[(&str, &str)] = &[
     ("<V>", "Show fewer counters."),
     ("<q>", "Quit."),
     ("<CTRL+T>", "Sample now."),
+    ("<0>", "Reset averages."),
     ("<+>", "Increase refresh interval."),
     ("<->", "Decrease refresh interval."),
 ];
@@ -217,6 +218,7 @@ impl View {
             KeyPress::Char('e') => self.scale = !self.scale,
             KeyPress::Char('v') => self.level = (self.level + 1).min(2),
             KeyPress::Char('V') => self.level = self.level.saturating_sub(1),
+            KeyPress::Char('0') => self.reset_averages(),
             KeyPress::Char(sign @ ('+' | '-')) => {
                 let tenths = (self.interval.as_millis() + 50) / 100;
                 let tenths = if sign == '+' { tenths + 1 } else { tenths.saturating_sub(1).max(1) };
@@ -231,6 +233,12 @@ impl View {
             return;
         }
         self.place(count, page);
+    }
+
+    /// Lets the averages begin again with the next sample (release 8).
+    fn reset_averages(&mut self) {
+        self.points.values_mut().for_each(|point| point.windows = StatWindows::default());
+        self.rate.reset();
     }
 
     /// Others are shown now: the same counter stays current, on the same line.

@@ -50,6 +50,11 @@ impl HitRate {
         let all = hits + misses;
         self.windows.add(if all > 0.0 { hits / all } else { 0.0 });
     }
+
+    /// Lets the averages begin again. The next sample is still compared with the last one.
+    pub fn reset(&mut self) {
+        self.windows = StatWindows::default();
+    }
 }
 
 #[cfg(test)]
@@ -67,5 +72,9 @@ mod tests {
         assert_eq!((ten.n, hundred.n), (10, 21));
         // The first ones counted as nothing; the short window forgets them with time.
         assert!((0.86..0.9).contains(&ten.average) && (hundred.average - 0.9 * 20.0 / 21.0).abs() < 1e-9);
+        rate.reset();
+        rate.add(100 + 180 + 1, 100 + 20 + 3);
+        let [ten, _, thousand] = rate.windows.0;
+        assert_eq!((ten.n, ten.average, thousand.n, thousand.average), (1, 0.25, 1, 0.25));
     }
 }
