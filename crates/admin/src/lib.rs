@@ -101,7 +101,7 @@ mod tests {
         let rule = "-----------------------------\n";
         let banner = format!("{rule}Varnish Cache CLI 1.0\n{rule}Linux,6.1\nvarnish-7.1.1 revision 0\n");
         assert_eq!(version_in_banner(&banner).as_deref(), Some("varnish-7.1.1 revision 0"));
-        let ours = format!("{banner}Lacquer 0.1.0\n\nType 'help' for command list.\n");
+        let ours = format!("{banner}Lacquer 0.1.0\nType 'help' for command list.\n");
         assert_eq!(version_in_banner(&ours).as_deref(), Some("Lacquer 0.1.0 (varnish-7.1.1 revision 0)"));
         assert_eq!(version_in_banner("no banner"), None);
     }

@@ -132,9 +132,10 @@ impl Manager {
         reply.line(&format!("The worker, which answers {name}, isn't running. {lead}"))
     }
 
+    /// The line with our own version is where Varnish has an empty one: programs that look at a terminal find each line in its place.
     pub(crate) fn banner(&self) -> String {
         let mut text = format!(
-            "-----------------------------\nVarnish Cache CLI 1.0\n-----------------------------\n{}\n{}\n{}\n\n\
+            "-----------------------------\nVarnish Cache CLI 1.0\n-----------------------------\n{}\n{}\n{}\n\
              Type 'help' for command list.\nType 'quit' to close CLI session.\n",
             self.server.vident,
             version_string(self.params.compat()),
