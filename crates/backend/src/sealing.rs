@@ -51,6 +51,9 @@ impl TlsPeer {
                 if info.resumed {
                     main.backend_tls_resumed.inc();
                 }
+                if info.is_post_quantum() {
+                    main.backend_tls_post_quantum.inc();
+                }
                 Ok((stream, Box::new(info)))
             }
             Err(error) => {

@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use rustls::client::WebPkiServerVerifier;
-use rustls::crypto::ring::{default_provider, sign};
+use rustls::crypto::ring::sign;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, SupportedCipherSuite, SupportedProtocolVersion};
+use tls::groups::provider as default_provider;
 
 use tls::{
     Certificates, ClientOptions, ErrorKind, Handshake, HandshakeInfo, HandshakeProgress, NoCertificate, ServerOptions,

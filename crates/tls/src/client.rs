@@ -7,11 +7,11 @@ use std::sync::Arc;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{ClientConfig, Resumption};
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::ring::default_provider;
 use rustls::pki_types::ServerName;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{DEFAULT_VERSIONS, SupportedProtocolVersion};
 
+use crate::groups;
 use crate::sessions::{Noting, Sessions};
 use crate::{ErrorKind, TlsError};
 
@@ -29,7 +29,7 @@ pub struct ClientOptions {
 impl Default for ClientOptions {
     fn default() -> Self {
         ClientOptions {
-            provider: Arc::new(default_provider()),
+            provider: Arc::new(groups::provider()),
             versions: DEFAULT_VERSIONS.to_vec(),
             alpn: Vec::new(),
             sends_name: true,

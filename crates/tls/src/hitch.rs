@@ -11,6 +11,7 @@ mod tokens;
 use md5::{Digest, Md5};
 
 use crate::bundle::ListKind;
+use crate::groups;
 use crate::settings::{self, ClientVerify, Overrides, Versions};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,7 +124,7 @@ impl HitchSettings {
             versions: versions.transpose()?,
             ciphers: self.ciphers.as_deref().map(settings::ciphers).transpose().map_err(text)?,
             ciphersuites: self.ciphersuites.as_deref().map(settings::ciphersuites).transpose().map_err(text)?,
-            groups: self.groups.as_deref().map(settings::groups).transpose()?.flatten(),
+            groups: self.groups.as_deref().map(groups::groups).transpose()?.flatten(),
             prefers_own_order: self.prefers_own_order,
             alpn: self.alpn.as_deref().map(|list| settings::alpn(list).0),
             client_verify: self.client_verify,

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use rustls::{CipherSuite, ProtocolVersion};
+use rustls::{CipherSuite, NamedGroup, ProtocolVersion};
 
+use crate::groups;
 use crate::hello::Fingerprint;
 use crate::server::ClientPolicy;
 
@@ -60,7 +61,12 @@ impl HandshakeInfo {
 
     /// The key exchange group's name in the registry.
     pub fn group_name(&self) -> Option<&'static str> {
-        GROUPS.iter().find(|(group, _)| *group == self.group).map(|(_, name)| *name)
+        groups::name(self.group)
+    }
+
+    /// True if who records the connection can't read it later by a quantum computer: the keys come from ML-KEM, too.
+    pub fn is_post_quantum(&self) -> bool {
+        self.group == u16::from(NamedGroup::X25519MLKEM768)
     }
 
     pub fn own_leaf(&self) -> Option<&[u8]> {
@@ -71,10 +77,6 @@ impl HandshakeInfo {
         self.peer_leaf.as_deref()
     }
 }
-
-/// Groups that rustls has with one of its providers.
-const GROUPS: [(u16, &str); 5] =
-    [(23, "secp256r1"), (24, "secp384r1"), (25, "secp521r1"), (29, "X25519"), (0x11ec, "X25519MLKEM768")];
 
 const SUITES: [(CipherSuite, &str); 9] = [
     (CipherSuite::TLS13_AES_128_GCM_SHA256, "TLS_AES_128_GCM_SHA256"),

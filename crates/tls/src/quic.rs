@@ -11,13 +11,14 @@ use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::crypto::{self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, UnsupportedVersion};
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
-use rustls::crypto::ring::{cipher_suite, default_provider};
+use rustls::crypto::ring::cipher_suite;
 use rustls::quic::{KeyChange, Secrets, ServerConnection, Suite, Version};
 use rustls::server::{ClientHello as RustlsHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{AlertDescription, ServerConfig};
 
 use crate::early::EarlyData;
+use crate::groups;
 use crate::hello::{ClientHello, Fingerprint, HelloOutline};
 use crate::{Certificates, ClientPolicy, ErrorKind, HandshakeInfo, NoCertificate, TlsError, handshake};
 
@@ -90,7 +91,7 @@ fn first_suite() -> Result<Suite, TlsError> {
 
 /// Has what no session is needed for: the keys of first packets, the tags of Retry packets.
 fn nobody(suite: Suite) -> Result<Arc<QuicServerConfig>, TlsError> {
-    let nobody = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+    let nobody = ServerConfig::builder_with_provider(Arc::new(groups::provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(Nobody));

@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::ring::default_provider;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, ServerConfig, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -13,6 +12,7 @@ use rustls::{DEFAULT_VERSIONS, ProtocolVersion, SupportedProtocolVersion};
 
 use crate::TlsError;
 use crate::early::{EarlyData, EarlyPlace};
+use crate::groups;
 use crate::hello::ClientHello;
 use crate::settings::{ClientVerify, Overrides};
 use crate::tickets::{Ticketer, Tickets};
@@ -112,7 +112,7 @@ pub struct ServerOptions {
 impl Default for ServerOptions {
     fn default() -> Self {
         ServerOptions {
-            provider: Arc::new(default_provider()),
+            provider: Arc::new(groups::provider()),
             versions: DEFAULT_VERSIONS.to_vec(),
             prefer_server_order: false,
             alpn: Vec::new(),

@@ -4,9 +4,11 @@
 
 mod ciphers;
 
-use rustls::crypto::{CryptoProvider, SupportedKxGroup, ring};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
 use rustls::{RootCertStore, SupportedCipherSuite, SupportedProtocolVersion};
+
+use crate::groups;
 
 pub use ciphers::{CipherError, ciphers, ciphersuites};
 
@@ -62,55 +64,6 @@ impl ClientVerify {
             Self::Optional => "optional",
             Self::Required => "required",
         }
-    }
-}
-
-/// A way to agree on a key, best first where nothing is said.
-const GROUPS: [(&[&str], &dyn SupportedKxGroup); 3] = [
-    (&["X25519"], ring::kx_group::X25519),
-    (&["prime256v1", "P-256", "secp256r1"], ring::kx_group::SECP256R1),
-    (&["secp384r1", "P-384"], ring::kx_group::SECP384R1),
-];
-const FOREIGN_GROUPS: [&str; 16] = [
-    "secp521r1",
-    "P-521",
-    "X448",
-    "ffdhe2048",
-    "ffdhe3072",
-    "ffdhe4096",
-    "ffdhe6144",
-    "ffdhe8192",
-    "brainpoolP256r1",
-    "brainpoolP384r1",
-    "brainpoolP512r1",
-    "secp256k1",
-    "secp224r1",
-    "P-224",
-    "X25519MLKEM768",
-    "SecP256r1MLKEM768",
-];
-
-/// Reads `ecdh-curve`: numbers of groups by preference; None is `auto`.
-///
-/// # Errors
-/// A name that nobody knows, or none that is here.
-pub fn groups(list: &str) -> Result<Option<Vec<u8>>, String> {
-    if list.is_empty() || list.eq_ignore_ascii_case("auto") {
-        return Ok(None);
-    }
-    let mut chosen = Vec::new();
-    for word in list.split([':', ',']).map(|word| word.trim().trim_start_matches(['?', '*'])) {
-        let known = GROUPS.iter().position(|(names, _)| names.iter().any(|name| name.eq_ignore_ascii_case(word)));
-        match known {
-            Some(at) if !chosen.contains(&(at as u8)) => chosen.push(at as u8),
-            Some(_) => {}
-            None if FOREIGN_GROUPS.iter().any(|name| name.eq_ignore_ascii_case(word)) => {}
-            None => return Err(format!("Failed to set groups: '{list}': {word:?} is no group")),
-        }
-    }
-    match chosen.is_empty() {
-        false => Ok(Some(chosen)),
-        true => Err(format!("Failed to set groups: '{list}': there are X25519, prime256v1 and secp384r1 here")),
     }
 }
 
@@ -198,7 +151,7 @@ impl Overrides {
                 }
                 "ciphers" => out.ciphers = Some(numbers(value, ciphers::SUITES.len())?),
                 "suites" => out.ciphersuites = Some(numbers(value, ciphers::SUITES.len())?),
-                "groups" => out.groups = Some(numbers(value, GROUPS.len())?),
+                "groups" => out.groups = Some(numbers(value, groups::count())?),
                 "own" => out.prefers_own_order = Some(value == "1"),
                 "alpn" => out.alpn = Some(numbers(value, ALPN.len())?),
                 "verify" => out.client_verify = Some(ClientVerify::named(value)?),
@@ -220,7 +173,7 @@ impl Overrides {
     }
 
     pub fn provider(&self) -> CryptoProvider {
-        let mut provider = ring::default_provider();
+        let mut provider = groups::provider();
         let defaults = std::mem::take(&mut provider.cipher_suites);
         let of = |chosen: &Option<Vec<u8>>, is_tls13: bool| -> Vec<SupportedCipherSuite> {
             match chosen {
@@ -231,7 +184,7 @@ impl Overrides {
         provider.cipher_suites = of(&self.ciphersuites, true);
         provider.cipher_suites.extend(of(&self.ciphers, false));
         if let Some(groups) = &self.groups {
-            provider.kx_groups = groups.iter().filter_map(|n| Some(GROUPS.get(usize::from(*n))?.1)).collect();
+            provider.kx_groups = groups::at(groups);
         }
         provider
     }

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use rustls::crypto::ring::default_provider;
 use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::CertificateDer;
 use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 
+use crate::groups;
 use crate::handshake::Handshake;
 use crate::pem::{self, Pair};
 use crate::server::{ServerOptions, TlsServer};
@@ -40,7 +40,7 @@ impl Single {
     /// The process has a key from here on, which no core may hold.
     fn from_pair(pair: &Pair, authorities: Option<&[Vec<u8>]>) -> Result<Single, String> {
         sys::secret::forbid_core().map_err(|error| format!("cores can't be forbidden: {error}"))?;
-        let provider = Arc::new(default_provider());
+        let provider = Arc::new(groups::provider());
         let key = any_supported_type(&pair.form.key(&pair.key)).map_err(|error| error.to_string())?;
         let chain = pair.chain.iter().map(|der| CertificateDer::from(der.clone())).collect();
         let client_verifier = match authorities {

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use rustls::version::{TLS12, TLS13};
 
+use crate::groups::groups;
 use crate::hello::{ClientHello, Finder};
 use crate::record::{Content, HEADER, MAX_PLAINTEXT, whole};
 use crate::seal::SealKey;
+use crate::settings::Overrides;
 use crate::tickets::{TicketKey, Tickets};
 use crate::{
     ErrorKind, Handshake, HandshakeInfo, HandshakeProgress, OpenedRecord, ServerOptions, TlsClient, TlsError,
@@ -69,6 +71,36 @@ fn both_sides_agree_and_understand_each_other_in_every_suite() {
             carry(&mut server, &mut client, text);
         }
     }
+}
+
+#[test]
+fn the_best_group_of_both_is_agreed_on() {
+    let all = "auto";
+    let cases = [
+        (all, all, "X25519MLKEM768"),
+        ("X25519:P-256", all, "X25519"),
+        (all, "X25519", "X25519"),
+        ("P-384", all, "secp384r1"),
+        (all, "P-256:X25519MLKEM768", "secp256r1"),
+    ];
+    for (of_server, of_client, agreed) in cases {
+        let provider = |list: &str| {
+            let overrides = Overrides { groups: groups(list).unwrap(), ..Overrides::default() };
+            Arc::new(overrides.provider())
+        };
+        let mut world = TlsWorld::new();
+        (world.server.provider, world.client.provider) = (provider(of_server), provider(of_client));
+        let ((mut server, by_server), (mut client, by_client)) = world.connect();
+        assert_eq!(
+            (by_server.group_name(), by_client.group_name()),
+            (Some(agreed), Some(agreed)),
+            "{of_server} {of_client}"
+        );
+        assert_eq!(by_server.is_post_quantum(), agreed == "X25519MLKEM768");
+        carry(&mut client, &mut server, b"GET / HTTP/1.1\r\n\r\n");
+    }
+    let old = TlsWorld::with_versions(&[&TLS12]);
+    assert_ne!(old.connect().0.1.group_name(), Some("X25519MLKEM768"), "TLS 1.2 has no hybrids");
 }
 
 #[test]

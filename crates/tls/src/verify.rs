@@ -15,6 +15,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, Signatu
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
+use crate::groups;
 use crate::revoked::Revoked;
 use crate::roots::Roots;
 
@@ -41,8 +42,7 @@ impl Verify {
 
 /// The crypto provider, once for all origins.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
-    static PROVIDER: LazyLock<Arc<CryptoProvider>> =
-        LazyLock::new(|| Arc::new(rustls::crypto::ring::default_provider()));
+    static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(groups::provider()));
     PROVIDER.clone()
 }
 

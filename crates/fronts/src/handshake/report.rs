@@ -22,6 +22,9 @@ pub(crate) fn done(sess: &Sess, info: &HandshakeInfo, kernel: &KtlsOutcome) {
     if info.resumed {
         main.tls_resumed.inc();
     }
+    if info.is_post_quantum() {
+        main.tls_post_quantum.inc();
+    }
     let mut log = log(sess);
     log.put(Tag::Tls, agreed(info).as_bytes());
     if let Some(leaf) = info.peer_leaf() {

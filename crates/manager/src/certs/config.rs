@@ -71,10 +71,13 @@ impl CertsConfig {
         let frontends = || self.file.frontends.iter();
         let certificates = frontends().flat_map(|frontend| &frontend.certificates).chain(&self.file.certificates);
         let said = [&self.file.said].into_iter().chain(frontends().map(|frontend| &frontend.said));
-        let alpn = said.chain(certificates.map(|pem| &pem.said)).filter_map(|said| said.alpn.as_ref());
-        let alpn = alpn.flat_map(|list| tls::settings::alpn(list).1);
+        let said: Vec<_> = said.chain(certificates.map(|pem| &pem.said)).collect();
+        let alpn = said.iter().filter_map(|said| said.alpn.as_ref()).flat_map(|list| tls::settings::alpn(list).1);
+        let groups =
+            said.iter().filter_map(|said| said.groups.as_ref()).flat_map(|list| tls::groups::not_offered(list));
         ignored
             .chain(alpn.map(|name| format!("-A: {path}: alpn-protos: {name} isn't spoken here, and isn't offered")))
+            .chain(groups.map(|name| format!("-A: {path}: ecdh-curve: {name} isn't available here, and isn't offered")))
             .collect()
     }
 }

@@ -270,6 +270,7 @@ set! {
     backend_dns_fail: Counter Info Integer "" "Lookups of backend names that failed" => "The known addresses stay in use.";
     backend_tls: Counter Info Integer "" "TLS handshakes with backends completed" => "Those of probes are included.";
     backend_tls_resumed: Counter Info Integer "" "TLS handshakes with backends that resumed a session" => "They are also counted in backend_tls.";
+    backend_tls_post_quantum: Counter Info Integer "" "TLS handshakes with backends that agreed on X25519MLKEM768" => "They are also counted in backend_tls.";
     backend_tls_fail: Counter Info Integer "" "TLS handshakes with backends that failed" => "BackendSSL records say why.";
     backend_dns_change: Counter Info Integer "" "Lookups of backend names that found new addresses";
     mem_used: Gauge Info Bytes "" "Memory of worker and manager" => "What memory_limit bounds: heaps, stacks, stores in memory, log, counters and the pages of the program. Measured once a second, and more often near the limit. lacquer memory shows what takes it.";
@@ -294,6 +295,7 @@ set! {
     open_files_limit: Gauge Info Integer "" "Limit of the worker's file descriptors" => "RLIMIT_NOFILE. Near it, idle connections are closed for new ones (sess_idle_ended). If there are none, accepting pauses (accept_paused, sess_fail_emfile).";
     tls_handshakes: Counter Info Integer "" "TLS handshakes with clients completed";
     tls_resumed: Counter Info Integer "" "TLS handshakes that resumed a session" => "It saves a signature and, with TLS 1.2, the key exchange. Also counted in tls_handshakes.";
+    tls_post_quantum: Counter Info Integer "" "TLS handshakes with clients that agreed on X25519MLKEM768" => "Also counted in tls_handshakes.";
     tls_client_certs: Counter Info Integer "" "TLS handshakes with a client certificate" => "Also counted in tls_handshakes.";
     tls_kernel: Counter Info Integer "" "TLS connections that the kernel encrypts" => "See the parameter tls_kernel.";
     tls_kernel_fail: Counter Info Integer "" "TLS connections that the kernel refused to encrypt" => "The worker encrypts them. A TLS record of the session says why.";

@@ -46,13 +46,6 @@ fn suites_of_tls_1_3_have_their_own_list() {
 }
 
 #[test]
-fn groups_have_several_names() {
-    assert_eq!(groups("auto"), Ok(None));
-    assert_eq!(groups("P-384:prime256v1:secp521r1:X25519:secp256r1"), Ok(Some(vec![2, 1, 0])));
-    assert!(groups("secp521r1").is_err() && groups("X25519:nonsense").is_err());
-}
-
-#[test]
 fn versions_are_a_range() {
     let both = |list: &[&str]| Versions::between(&list.iter().map(|w| protocol(w).unwrap()).collect::<Vec<_>>());
     assert_eq!(both(&["tlsv1.2"]), Some(Versions { tls12: true, tls13: false }));
@@ -115,6 +108,6 @@ proptest! {
 
     #[test]
     fn any_text_is_answered(text in ".{0,60}") {
-        let _ = (Overrides::decode(&text), ciphers(&text), ciphersuites(&text), groups(&text), alpn(&text));
+        let _ = (Overrides::decode(&text), ciphers(&text), ciphersuites(&text), groups::groups(&text), alpn(&text));
     }
 }

@@ -10,7 +10,7 @@ use super::*;
 
 fn connected(version: &'static rustls::SupportedProtocolVersion) -> (ClientConnection, Traffic) {
     let world = TlsWorld::with_versions(&[version]);
-    let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+    let config = rustls::ClientConfig::builder_with_provider(Arc::new(crate::groups::provider()))
         .with_protocol_versions(&[version])
         .unwrap()
         .with_root_certificates(world.roots())
