@@ -3,9 +3,8 @@
 //! neither the worker that dies does it, while nobody serves, nor the manager: a short-lived process of this program does,
 //! once the next worker has started. Then the report is printed. Without names it is printed as it is.
 
-mod symbols;
-
 use std::collections::VecDeque;
+use std::ffi::c_void;
 use std::fmt::Write as _;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,7 +18,6 @@ use sys::process::{Child, Spawn};
 use crate::jail::JailRole;
 use crate::life::print_panic;
 use crate::manager::Manager;
-use symbols::{ProgramFile, Symbols};
 
 /// The program name under which this executable names addresses.
 pub const PROGRAM: &str = "lacquer-names";
@@ -192,11 +190,24 @@ pub fn run_child() -> i32 {
     if io::stdin().take(LONGEST).read_to_end(&mut bytes).is_err() {
         return 1;
     }
-    let Ok(file) = ProgramFile::own() else { return 1 };
-    let symbols = Symbols::new(&file);
-    // The instruction before: a return address may be the next function's.
-    let resolve = |offset: usize, out: &mut String| symbols.write((offset as u64).saturating_sub(1), out);
-    let text = named(&String::from_utf8_lossy(&bytes), resolve);
+    let text = named(&String::from_utf8_lossy(&bytes), |offset, out| {
+        let address = sys::fault::load_address().wrapping_add(offset);
+        let mut is_known = false;
+        backtrace::resolve(address as *mut c_void, |symbol| {
+            let Some(name) = symbol.name() else { return };
+            // Behind the first one: of whom that is a part, as it was inlined.
+            let indent = if is_known { "      " } else { "" };
+            is_known = true;
+            let place = symbol.filename().zip(symbol.lineno()).map(|(file, line)| (file.display().to_string(), line));
+            // Writing to a String can't fail.
+            let _ = writeln!(out, "{indent}{name:#}");
+            if let Some((file, line)) = place {
+                let column = symbol.colno().map(|column| format!(":{column}")).unwrap_or_default();
+                let _ = writeln!(out, "             at {file}:{line}{column}");
+            }
+        });
+        is_known
+    });
     match sys::fd::write_all(sys::fd::standard(1), (text + END).as_bytes()) {
         Ok(()) => 0,
         Err(_) => 1,

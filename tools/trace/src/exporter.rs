@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use prost::Message as _;
 use tls::origin::TlsOrigin;
 use tls::roots::Roots;
 use tls::verify::Verify;
@@ -16,7 +17,6 @@ use transactions::attributes::AttributeValue;
 use webclient::{ClearText, GrpcCall, GrpcChannel, GrpcError, WebLink, WebTarget, connect, in_words, talk};
 
 use crate::otlp::{ExportRequest, ExportResponse, OtlpScope, OtlpSpan, Resource, ResourceSpans, ScopeSpans, attribute};
-use crate::protobuf::written;
 
 const QUEUE: usize = 4096;
 /// Spans of one export.
@@ -160,7 +160,7 @@ impl Work {
 
     fn export(&mut self, spans: Vec<OtlpSpan>, is_over: bool) {
         let count = spans.len() as u64;
-        let bytes = written(&self.request(spans));
+        let bytes = self.request(spans).encode_to_vec();
         let mut pause = FIRST_PAUSE;
         for attempt in 1..=TRIES {
             match self.attempt(&bytes) {
@@ -182,8 +182,8 @@ impl Work {
         let attributes =
             self.to.resource.iter().map(|(key, value)| attribute(key, AttributeValue::Text(value.clone()))).collect();
         let scope = OtlpScope { name: "lacquer".into(), version: env!("CARGO_PKG_VERSION").into() };
-        let scope_spans = vec![ScopeSpans { scope, spans }];
-        ExportRequest { resource_spans: vec![ResourceSpans { resource: Resource { attributes }, scope_spans }] }
+        let scope_spans = vec![ScopeSpans { scope: Some(scope), spans }];
+        ExportRequest { resource_spans: vec![ResourceSpans { resource: Some(Resource { attributes }), scope_spans }] }
     }
 
     fn attempt(&mut self, message: &[u8]) -> Result<Vec<u8>, Failure> {
@@ -249,9 +249,10 @@ impl Work {
 
     /// Collectors say what they didn't take.
     fn note(&mut self, answer: &[u8]) {
-        if let Some(said) = ExportResponse::read(answer).filter(|said| said.rejected_spans > 0) {
-            self.lost += said.rejected_spans.unsigned_abs();
-            self.complain(&format!("took not all: {}", base::text::printable(&said.error_message)));
+        let rejected = ExportResponse::decode(answer).ok().and_then(|answer| answer.partial_success);
+        if let Some(rejected) = rejected.filter(|rejected| rejected.rejected_spans > 0) {
+            self.lost += rejected.rejected_spans.unsigned_abs();
+            self.complain(&format!("took not all: {}", base::text::printable(&rejected.error_message)));
         }
     }
 

@@ -6,7 +6,6 @@
 
 mod exporter;
 mod otlp;
-mod protobuf;
 mod sampling;
 mod spans;
 

@@ -31,7 +31,7 @@ fn add(spans: &mut Vec<OtlpSpan>, t: &Transaction, id: SpanId, depth: u32) {
         span_id: id.own.span.to_be_bytes().to_vec(),
         parent_span_id: if id.parent == 0 { Vec::new() } else { id.parent.to_be_bytes().to_vec() },
         name: name(t),
-        kind: kind(t),
+        kind: kind(t) as i32,
         start_time_unix_nano: begin.0,
         end_time_unix_nano: end.0,
         attributes: attributes::of(t).into_iter().map(|(key, value)| attribute(key, value)).collect(),
@@ -59,7 +59,7 @@ fn waits(spans: &mut Vec<OtlpSpan>, t: &Transaction, id: SpanId) {
             span_id: id.own.child(number).span.to_be_bytes().to_vec(),
             parent_span_id: id.own.span.to_be_bytes().to_vec(),
             name: name.to_owned(),
-            kind: SpanKind::Internal,
+            kind: SpanKind::Internal as i32,
             start_time_unix_nano: begin.0,
             end_time_unix_nano: end.0.max(begin.0),
             attributes: Vec::new(),
@@ -173,7 +173,7 @@ mod tests {
             .iter()
             .map(|span| (span.name.as_str(), span.kind, span.start_time_unix_nano, span.end_time_unix_nano))
             .collect();
-        let (server, internal, client) = (SpanKind::Server, SpanKind::Internal, SpanKind::Client);
+        let (server, internal, client) = (SpanKind::Server as i32, SpanKind::Internal as i32, SpanKind::Client as i32);
         assert_eq!(
             shape,
             [("GET", server, 100, 500), ("", internal, 120, 500), ("fetch boot.default", client, 110, 400)]
