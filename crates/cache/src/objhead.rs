@@ -371,7 +371,6 @@ impl Objhead {
         }
     }
 
-    /// Empties one on which nobody waits.
     fn clear(&mut self) {
         self.objcs.clear();
         self.hashes.clear();

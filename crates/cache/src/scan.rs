@@ -38,7 +38,6 @@ pub(crate) struct Scan {
     pub has_waiters: bool,
     /// Bans have to be tested on these first, without a lock: at most [`BATCH`].
     pub unchecked: Vec<Arc<Objcore>>,
-    /// Variants that `ban_any_variant` has counted.
     considered: usize,
     pub skipped: usize,
     /// A variant of another request, from which this request's variant can be guessed.

@@ -41,7 +41,6 @@ pub struct Unix {
 
 const WORKER_USER: &str = "vcache";
 
-/// The manager's user where -j names none.
 fn manager_user() -> Option<UserAccount> {
     user::MANAGERS.into_iter().find_map(user::user)
 }

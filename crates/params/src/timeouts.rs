@@ -31,7 +31,6 @@ pub struct BackendLimits {
 }
 
 impl BackendLimits {
-    /// The limits that VCL sets, in seconds.
     pub fn set(compat: Compat, [connect, first_byte, between_bytes]: [Option<f64>; 3]) -> Self {
         let read = |seconds| set(seconds).map_or(Duration::ZERO, |timeout| limit(compat, timeout));
         BackendLimits {
@@ -55,7 +54,6 @@ impl BackendLimits {
         }
     }
 
-    /// The parameters.
     pub fn of(params: &Params) -> Self {
         BackendLimits {
             connect: params.connect_timeout,
@@ -65,7 +63,6 @@ impl BackendLimits {
     }
 }
 
-/// A timeout that VCL sets, in seconds.
 fn set(seconds: Option<f64>) -> Option<Duration> {
     seconds.map(|seconds| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)))
 }

@@ -12,7 +12,6 @@ pub struct UserAccount {
     pub gid: u32,
 }
 
-/// Users that run the managers of caches: that of Varnish's packages, and that of Vinyl Cache's.
 pub const MANAGERS: [&str; 2] = ["varnish", "vinyl"];
 
 pub fn user(name: &str) -> Option<UserAccount> {

@@ -79,12 +79,10 @@ pub fn not_offered(list: &str) -> impl Iterator<Item = &str> {
     words(list).filter(|word| is_foreign(word))
 }
 
-/// How many places there are.
 pub(crate) const fn count() -> usize {
     GROUPS.len()
 }
 
-/// The groups at these places.
 pub(crate) fn at(places: &[u8]) -> Vec<&'static dyn SupportedKxGroup> {
     places.iter().filter_map(|place| Some(GROUPS.get(usize::from(*place))?.1)).collect()
 }

@@ -18,7 +18,6 @@ use zeroize::Zeroizing;
 const KEY: usize = MlKem768PublicKey::len();
 const CIPHERTEXT: usize = MlKem768Ciphertext::len();
 
-/// The group, for both ends.
 #[derive(Debug)]
 pub(crate) struct X25519MlKem768;
 

@@ -19,7 +19,6 @@ struct Flags {
     pedantic: bool,
     table: bool,
     fold: bool,
-    /// Each change by folding gets a warning.
     report: bool,
 }
 
@@ -33,11 +32,9 @@ struct EntrySource {
     mask_after: Option<u32>,
 }
 
-/// A declaration so far.
 struct AclSoFar {
     decl: AclDecl,
     seen: HashMap<(IpAddr, u8), (bool, Token)>,
-    /// The different networks, in order.
     networks: Vec<AclNetwork>,
 }
 
@@ -119,7 +116,6 @@ impl Vcc<'_> {
         Ok(reports)
     }
 
-    /// Warns of each network that is folded.
     fn report_folding(&mut self, acl: &AclSoFar) {
         let mut changes = Vec::new();
         fold(&acl.networks, &mut |change| changes.push(change));

@@ -18,14 +18,11 @@ use crate::httplog::BEREQ;
 use crate::transport::ReqBodyError;
 use crate::vars;
 
-/// The filters that VCL set, if there are any.
 #[derive(Default)]
 pub(crate) struct BodyFilters {
     /// `req.filters`, which goes first.
     pub req: Option<Text>,
-    /// `bereq.filters`.
     pub bereq: Option<Text>,
-    /// The coding in which the body comes, noted before the filters change the head.
     coding: Option<Option<Coding>>,
 }
 
@@ -101,7 +98,6 @@ impl Bereq {
     }
 }
 
-/// The pieces of a body behind its filters.
 pub(super) struct FilteredPieces {
     source: Pieces,
     chain: Chain,

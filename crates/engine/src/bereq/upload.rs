@@ -31,7 +31,6 @@ impl Pieces {
         }
     }
 
-    /// The pieces behind these filters.
     pub fn through(self, filters: Option<Chain>) -> Self {
         match filters {
             None => self,

@@ -15,7 +15,6 @@ pub(super) struct Downstream {
     pub bytes: u64,
     /// Number of calls of the adapter.
     pub calls: u64,
-    /// The filters want no more.
     is_over: bool,
     /// Microseconds of the adapters' work since [`Downstream::take_micros`].
     micros: u32,

@@ -28,13 +28,11 @@ const SQUEEZED_BYTES: usize = 16 * 1024;
 /// Charge in microseconds for each part of a multipart response, in addition to its bytes.
 const PART_MICROS: u32 = 2;
 
-/// The part of a body that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Amount {
     All,
     /// A number of bytes. A body that has fewer is cut off.
     Exactly(u64),
-    /// At most that number of bytes.
     AtMost(u64),
 }
 
@@ -52,7 +50,6 @@ impl Outlet<'_> {
         self.push(Buf::unaccounted(heads.of(part)), false).await
     }
 
-    /// Sends what the reader reads.
     pub async fn send_object(&mut self, reader: &mut BodyReader, amount: Amount) -> Result<(), DeliveryFailure> {
         let (mut left, is_exact) = match amount {
             Amount::All => (u64::MAX, false),
