@@ -91,17 +91,13 @@ pub enum ParamError {
     Protected {
         name: &'static str,
     },
-    /// The option `-r` names a bit of another parameter, which release 9 refuses.
-    Alias {
-        name: &'static str,
-    },
 }
 
 impl ParamError {
     /// The CLI's status: 106, 107 or 300.
     pub fn status(&self) -> u16 {
         match self {
-            Self::Unknown { .. } | Self::Gone { .. } | Self::Invalid { .. } | Self::Alias { .. } => 106,
+            Self::Unknown { .. } | Self::Gone { .. } | Self::Invalid { .. } => 106,
             Self::Protected { .. } => 107,
             Self::NotAvailable { .. } => 300,
         }
@@ -121,7 +117,6 @@ impl std::fmt::Display for ParamError {
             }
             Self::NotAvailable { name } => write!(f, "parameter \"{name}\" is not available on this platform."),
             Self::Protected { name } => write!(f, "parameter \"{name}\" is protected."),
-            Self::Alias { name } => write!(f, "Cannot mark alias {name} read only.\nProtect {VCC_FEATURE}."),
         }
     }
 }
@@ -137,8 +132,7 @@ impl ParamError {
             | Self::Unknown { .. }
             | Self::Invalid { .. }
             | Self::NotAvailable { .. }
-            | Self::Protected { .. }
-            | Self::Alias { .. } => None,
+            | Self::Protected { .. } => None,
         }
     }
 
@@ -146,11 +140,7 @@ impl ParamError {
     pub fn forgiven_at_start(&self) -> Option<String> {
         match self {
             Self::Gone { name, instead, .. } => Some(format!("Parameter {name} is ignored: {instead}")),
-            Self::Unknown { .. }
-            | Self::Invalid { .. }
-            | Self::NotAvailable { .. }
-            | Self::Protected { .. }
-            | Self::Alias { .. } => None,
+            Self::Unknown { .. } | Self::Invalid { .. } | Self::NotAvailable { .. } | Self::Protected { .. } => None,
         }
     }
 }
@@ -298,9 +288,6 @@ impl Params {
     pub fn protect(&mut self, list: &str) -> Result<(), ParamError> {
         for name in list.split(',').map(str::trim) {
             let spec = lookup(name).ok_or_else(|| ParamError::Unknown { name: name.to_owned() })?;
-            if self.compat.is_9() && VCC_BITS.contains(&spec.name) {
-                return Err(ParamError::Alias { name: spec.name });
-            }
             if !self.protected.contains(&spec.name) {
                 self.protected.push(spec.name);
             }

@@ -44,7 +44,7 @@ impl BackendLimits {
         }
     }
 
-    /// These limits, and the others' where there are none.
+    /// Takes the other limits where there are none.
     pub fn or(self, others: Self) -> Self {
         let or = |own: Duration, other| if own.is_zero() { other } else { own };
         BackendLimits {
