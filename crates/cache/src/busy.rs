@@ -500,6 +500,8 @@ impl Busy {
                 && let Some(old) = shard.heads.superseded(oc)
             {
                 surplus = Some(shared.unlink(&mut shard, &old, TombstoneCause::Replaced));
+            } else if serves_waiters && let Some(old) = shard.heads.outlived(oc, now) {
+                surplus = Some(shared.unlink(&mut shard, &old, TombstoneCause::Replaced));
             } else if let Some(old) =
                 shard.heads.surplus(digest, shared.hot_params.vary_limit()).filter(|old| !Arc::ptr_eq(old, oc))
             {
@@ -518,7 +520,7 @@ impl Busy {
         self.cache.wake(called);
     }
 
-    /// True if the object is stale already, and yet for all that waited for it. Those that come later don't get it for that.
+    /// True if the object is stale already, and yet for all that waited for it. Requests that come later don't get it for that.
     fn may_serve_waiters(&self, now: Mono) -> bool {
         let (shared, oc) = (self.cache.shared(), &self.oc);
         let is_stale = oc.times().fresh_until(None).0 <= now.0;

@@ -72,7 +72,7 @@ impl Cache {
 }
 
 impl CacheShared {
-    /// Counts an object whose time is over. Those that a purge has removed count as expired before 7.5 only.
+    /// Counts an object whose time is over. Purged objects count as expired before 7.5 only.
     pub fn count_expired(&self, is_purged: bool) {
         if !is_purged || self.params.load().compat == Compat::V7_1 {
             self.main.n_expired.inc();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::{Mono, Vxid};
 use sync::Called;
 
-use crate::attrs::Reuse;
+use crate::attrs::{Reuse, VaryKey};
 use crate::ban::BanOutcome;
 use crate::boc::{Boc, VaryGuess};
 use crate::busy::Busy;
@@ -199,11 +199,15 @@ impl Cache {
                 BanOutcome::TooMany(seq) => (seq, "ban_lookup_limit".to_owned(), CacheEvent::KilledByLookupLimit),
                 BanOutcome::Unfinished => return false,
             };
+        let matches = |vary: VaryKey<'_>| query.req.vary_matches(vary.spec, vary.values);
+        let is_for_request = query.options.ignore_vary || oc.vary_matches(matches);
         if shared.invalidate(oc, seq, TombstoneCause::Banned) {
             shared.main.bans_obj_killed.inc();
             report.events.push(event(oc.xid()));
         }
-        report.trace.banned = Some(ban);
+        if is_for_request {
+            report.trace.banned = Some(ban);
+        }
         true
     }
 

@@ -13,6 +13,8 @@ use hashbrown::HashTable;
 use sync::{Called, Line, Turn};
 use tables::counters::Main;
 
+use base::Mono;
+
 use crate::attrs::VaryKey;
 use crate::digest::Digest;
 use crate::objcore::{Objcore, ObjcoreStage};
@@ -212,19 +214,27 @@ impl ObjheadTable {
     /// The marker that `new` replaces: the newest older one that says the same to the same requests, and doesn't last
     /// longer. Where most responses are uncacheable there would otherwise be thousands of them.
     pub fn superseded(&self, new: &Arc<Objcore>) -> Option<Arc<Objcore>> {
+        let old = self.before(new)?;
+        let is_replaced =
+            new.flags().is_uncacheable() && !old.is_overtaken() && old.times().dead_at().0 <= new.times().dead_at().0;
+        is_replaced.then(|| old.clone())
+    }
+
+    /// The dead object that was kept for those that had waited for it: they get `new`, too.
+    pub fn outlived(&self, new: &Arc<Objcore>, now: Mono) -> Option<Arc<Objcore>> {
+        self.before(new).filter(|old| old.times().dead_at().0 <= now.0).cloned()
+    }
+
+    /// The newest older object of the same kind and the same requests.
+    fn before(&self, new: &Arc<Objcore>) -> Option<&Arc<Objcore>> {
         let (objcs, head) = self.look(&new.digest());
-        let (kind, until) = (new.flags(), new.times().dead_at());
-        let hash = head?.hashes.last()?;
-        let mut older =
-            objcs.iter().zip(&head?.hashes).rev().filter(|(oc, other)| *other == hash && !Arc::ptr_eq(oc, new));
+        let hashes = &head?.hashes;
+        let hash = hashes.last()?;
+        let mut older = objcs.iter().zip(hashes).rev().filter(|(oc, other)| *other == hash && !Arc::ptr_eq(oc, new));
         let (old, _) = older.next()?;
-        let is_same = old.state() == ObjcoreStage::Stored
-            && old.flags().reuse == kind.reuse
-            && kind.is_uncacheable()
-            && !old.is_overtaken()
-            && old.times().dead_at().0 <= until.0
-            && old.has_vary_of(new);
-        is_same.then(|| old.clone())
+        let is_same =
+            old.state() == ObjcoreStage::Stored && old.flags().reuse == new.flags().reuse && old.has_vary_of(new);
+        is_same.then_some(old)
     }
 
     /// The oldest stored variant, when there are more than `limit` (0: no limit).
@@ -376,6 +386,7 @@ impl Objhead {
         self.hashes.clear();
         // Nearly always without memory, which others may have.
         (self.specs, self.waiting, self.many_from) = (Vec::new(), Line::new(), None);
+        *self.tested_to.get_mut() = 0;
     }
 
     /// The vary hash of an objcore that wasn't here in this form; its spec is remembered.
@@ -407,6 +418,8 @@ pub(crate) fn vary_hash(spec: &[u8], values: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
     use super::*;
     use crate::boc::Boc;
 
@@ -447,6 +460,7 @@ mod tests {
         heads.unbusy(&second, Some(key), 2);
         let full = heads.full.iter().next().map(|head| &raw const **head);
         assert!(main.n_vary_many.get() == 1 && full.is_some());
+        heads.full(&Digest([1; 32])).unwrap().tested_to.store(7, Relaxed);
         heads.remove(&first);
         assert_eq!((heads.full.len(), main.n_vary_many.get()), (0, 0));
         heads.add(busy(2));
@@ -454,6 +468,7 @@ mod tests {
         let head = heads.full(&Digest([2; 32])).unwrap();
         assert_eq!(Some(&raw const *head), full);
         assert!(head.hashes == [BUSY; 2] && head.specs.is_empty() && head.many_from.is_none());
+        assert_eq!(head.tested_to.load(Relaxed), 0);
         assert!(heads.audit() == Ok(0) && heads.objcs(&Digest([1; 32])).len() == 1);
     }
 }

@@ -53,8 +53,7 @@ impl Purge {
         self.is_hard() && self.keep.is_some_and(|keep| keep <= 0.0)
     }
 
-    /// This purge followed by another one: the shorter ttl counts, and the other's grace and keep where it may lengthen
-    /// them.
+    /// Joins this purge and a later one: the shorter ttl counts, and the later grace and keep if they may be longer.
     pub(crate) fn then(&self, other: &Purge, compat: Compat) -> Purge {
         let shorter = |a: Option<f64>, b: Option<f64>| match (a, b) {
             (Some(a), Some(b)) => Some(a.min(b)),

@@ -153,10 +153,22 @@ fn what_comes_stale_may_be_for_all_that_waited() {
         kit.fill(busy, &TestReq::new("/"), None, kit.attrs(0.0, grace, 0.0, ObjectFlags::NONE), b"x");
         assert_eq!(woken(&parked), 10);
         parked.into_iter().for_each(|ticket| assert_eq!(word(&kit.look_again(ticket, &TestReq::new("/"))), "hit"));
-        // It is no newer for those that come now.
+        // The object is no newer for those that come now.
         assert_eq!(kit.verdict("/"), "miss");
         assert_eq!((kit.main.busy_fetch.get(), kit.main.busy_hit.get()), (0, 10));
     }
+}
+
+#[test]
+fn what_comes_stale_takes_the_place_of_what_came_so_before() {
+    let kit = Kit::with(None, CacheParams { stale_serves_waiters: true, ..CacheParams::default() });
+    for _ in 0..20 {
+        let busy = busy_of(kit.look("/"));
+        let waiting = parked(kit.look("/"));
+        kit.fill(busy, &TestReq::new("/"), None, kit.attrs(0.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
+        assert_eq!(word(&kit.look_again(waiting, &TestReq::new("/"))), "hit");
+    }
+    assert!(kit.main.n_object.get() <= 2, "{} objects are kept", kit.main.n_object.get());
 }
 
 #[test]
