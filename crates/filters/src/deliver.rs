@@ -54,7 +54,7 @@ pub enum RangeVerdict {
     Whole,
     /// The bytes from the first up to and with the second, 206.
     Part(u64, u64),
-    /// These bytes as far as there are any, 206: the body's length isn't known.
+    /// The bytes between these ends as far as there are any, 206: the body's length isn't known.
     UpTo(u64, u64),
     Parts(Multipart),
     /// The range is invalid: no body, 416.

@@ -2,7 +2,7 @@
 //! Filters of a request's body: those of `req.filters`, then those of `bereq.filters`. They work where the body is sent. A body that is
 //! kept stays as its client sent it, and passes them anew for each try.
 
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use filters::{
     Chain, Edit, FetchInput, FilterError, FilterList, FilterName, FilterState, GzipParams, SLICE, open_fetch,
@@ -75,13 +75,14 @@ impl Bereq {
             coding,
             url: self.ask.head.url(),
             gzip: GzipParams { level: self.params.gzip_level as u8, memlevel: self.params.gzip_memlevel as u8 },
-            pack: filters::PackParams::default(),
+            pack: crate::forms::pack_params(&self.params),
             esi: crate::esi::features(&self.params),
         };
         let opened = open_fetch(&list, input, &mut filters::InjectedFilters::default()).ok()?;
         if opened.chain.is_empty() {
             return None;
         }
+        self.engine.count_gzip(&opened.chain);
         for edit in opened.edits {
             match edit {
                 Edit::Unset(name) => BEREQ.unset(&mut self.ask.head, &mut self.log, name),
@@ -103,20 +104,35 @@ pub(super) struct FilteredPieces {
     chain: Chain,
     piece: Buf,
     is_last: bool,
-    is_over: bool,
+    state: FilterState,
+    /// The filters have been told that nothing more is at hand.
+    is_flushed: bool,
 }
 
 impl FilteredPieces {
     pub fn new(source: Pieces, chain: Chain) -> Self {
-        FilteredPieces { source, chain, piece: Buf::unaccounted(Vec::new()), is_last: false, is_over: false }
+        FilteredPieces {
+            source,
+            chain,
+            piece: Buf::unaccounted(Vec::new()),
+            is_last: false,
+            state: FilterState::Hungry,
+            is_flushed: true,
+        }
     }
 
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, ReqBodyError>> {
-        while !self.is_over {
-            if self.piece.is_empty() && !self.is_last {
-                match ready!(self.source.poll_next(cx))? {
-                    Some(piece) => self.piece = piece,
-                    None => self.is_last = true,
+        while self.state != FilterState::End {
+            if self.state == FilterState::Hungry && !self.is_last {
+                match self.source.poll_next(cx)? {
+                    Poll::Ready(Some(piece)) => (self.piece, self.is_flushed) = (piece, false),
+                    Poll::Ready(None) => self.is_last = true,
+                    Poll::Pending if self.is_flushed => return Poll::Pending,
+                    // The backend gets what filters hold back while the client pauses.
+                    Poll::Pending => {
+                        self.chain.flush();
+                        self.is_flushed = true;
+                    }
                 }
             }
             let made = self.step().map_err(|_| ReqBodyError::Malformed("req.body filters failed"))?;
@@ -128,11 +144,11 @@ impl FilteredPieces {
     }
 
     fn step(&mut self) -> Result<Buf, FilterError> {
-        let FilteredPieces { chain, piece, is_last, is_over, .. } = self;
+        let FilteredPieces { chain, piece, is_last, state, .. } = self;
         filters::with_room(|room| {
             let step = chain.step(piece, *is_last, &mut room[..SLICE])?;
             *piece = piece.slice(step.consumed..piece.len());
-            *is_over = step.state == FilterState::End;
+            *state = step.state;
             Ok(Buf::unaccounted(room[..step.produced].to_vec()))
         })
     }

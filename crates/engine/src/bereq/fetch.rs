@@ -209,8 +209,11 @@ impl Bereq {
     /// The fields that the backend wants in each request, as VCL left that.
     fn sign(&mut self, backend: &Backend) -> Result<(), ()> {
         let Some(signer) = backend.signer() else { return Ok(()) };
+        // The head as it will be sent, and a body that isn't the kept one.
+        let is_filtered = self.open_body_filters().is_some();
         let body = match &self.ask.body {
             BereqBody::None => OutgoingBody::None,
+            BereqBody::Cached(_) if is_filtered => OutgoingBody::Streams,
             BereqBody::Cached(pieces) => OutgoingBody::Kept(pieces.iter().map(|piece| &piece[..]).collect()),
             BereqBody::Lent(_) | BereqBody::Gone => OutgoingBody::Streams,
         };

@@ -12,6 +12,7 @@ use backend::{
 use filters::Chain;
 use message::{Head, names};
 use params::Params;
+use params::timeouts::AT_ONCE;
 use rt::Deadline;
 use storage::Buf;
 use tables::Compat;
@@ -273,7 +274,7 @@ impl Bereq {
         }
     }
 
-    /// `None`: the backend took nothing for too long.
+    /// `None`: the backend took nothing for too long. A timeout of 0 is about responses.
     async fn push_some(&mut self) -> Option<Result<SendProgress, ExchangeSendError>> {
         let mut deadline = None;
         poll_fn(|cx| {
@@ -281,7 +282,8 @@ impl Bereq {
                 return Poll::Ready(Some(sent));
             }
             self.log.rest();
-            let deadline = deadline.get_or_insert_with(|| Deadline::after(self.time_limit(Limit::BetweenBytes)));
+            let deadline =
+                deadline.get_or_insert_with(|| Deadline::after(none_at_once(self.time_limit(Limit::BetweenBytes))));
             deadline.as_mut().map_or(Poll::Pending, |deadline| deadline.poll(cx).map(|()| None))
         })
         .await
@@ -408,6 +410,11 @@ impl Bereq {
             Limit::BetweenBytes => limits.between_bytes,
         }
     }
+}
+
+/// No limit (0) in place of one that ends every wait at once.
+fn none_at_once(limit: Duration) -> Duration {
+    if limit <= AT_ONCE { Duration::ZERO } else { limit }
 }
 
 pub(super) fn response_limits(params: &Params) -> RespLimits {

@@ -217,7 +217,6 @@ impl Ctx for ReqView<'_, '_> {
             Var::ReqIsHitmiss => Value::Bool(self.verdict.found() == FoundKind::HitForMiss),
             Var::ReqIsHitpass => Value::Bool(self.verdict.found() == FoundKind::HitForPass),
             Var::ReqRfc9111 => Value::Bool(self.settings.rfc9111),
-            // None applies to the body of a request.
             Var::ReqFilters => match &self.settings.body_filters {
                 Some(listed) => Value::String(Some(listed.clone())),
                 None => Value::text(""),

@@ -26,7 +26,7 @@ pub(super) enum Window {
     All,
     /// The bytes from the first up to and with the second.
     Part(u64, u64),
-    /// These bytes, as far as there are any: the body's length isn't known.
+    /// The bytes between these ends, as far as there are any: the body's length isn't known.
     UpTo(u64, u64),
     /// Several, with what goes between them.
     Parts(Box<Multipart>),

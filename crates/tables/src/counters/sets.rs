@@ -100,7 +100,7 @@ set! {
     beresp_shortlived: Counter Info Integer "wrk" "Shortlived objects" => "Objects whose TTL, grace and keep together are shorter than the parameter shortlived.";
     backend_conn: Counter Info Integer "" "Backend conn. success" => "Connections to backends that were opened.";
     backend_unhealthy: Counter Info Integer "" "Backend conn. not attempted" => "Connections not attempted because the backend is sick.";
-    backend_busy: Counter Info Integer "" "Backend conn. too many" => "Connections not attempted because the backend is at its max_connections.";
+    backend_busy: Counter Info Integer "" "Backend conn. too many" => "Connections not attempted because the backend is at its max_connections, or became sick while they waited for one.";
     backend_fail: Counter Info Integer "" "Backend conn. failures" => "Connection attempts that failed.";
     backend_reuse: Counter Info Integer "" "Backend conn. reuses" => "Requests sent over a keep-alive connection that was used before.";
     backend_recycle: Counter Info Integer "" "Backend conn. recycles" => "Connections put back into the pool of keep-alive connections.";
@@ -264,7 +264,7 @@ set! {
     busy_timeout: Counter Info Integer "" "Waiting requests given up: waitinglist_timeout";
     pass_abort: Counter Info Integer "" "Passes cancelled because the client disconnected" => "See the parameter pass_abort.";
     backend_wait: Counter Info Integer "" "Fetches that waited for a backend connection" => "The backend was at its max_connections; see backend_wait_limit.";
-    backend_wait_fail: Counter Info Integer "" "Fetches that got no backend connection in time" => "See backend_wait_timeout.";
+    backend_wait_fail: Counter Info Integer "" "Fetches that waited in vain for a backend connection" => "The time was up (backend_wait_timeout), or the backend became sick.";
     backend_wait_full: Counter Info Integer "" "Fetches refused: backend_wait_limit";
     backend_dns_lookup: Counter Info Integer "" "Lookups of backend names";
     backend_dns_fail: Counter Info Integer "" "Lookups of backend names that failed" => "The known addresses stay in use.";
