@@ -131,7 +131,17 @@ impl Jail {
             }
         }
         let manager = manager.or_else(manager_user).map_or_else(|| find(user::MANAGERS[0]), Ok)?;
-        let worker = worker.unwrap_or_else(|| worker_user(user::user(WORKER_USER), &manager));
+        let worker = worker.unwrap_or_else(|| {
+            let usual = user::user(WORKER_USER);
+            let worker = worker_user(usual.clone(), &manager);
+            if usual.is_some() && worker.uid == manager.uid {
+                report::stderr(&format!(
+                    "Warning: the worker runs as {0}, too: {WORKER_USER} isn't in its login group (usermod -g {0} {WORKER_USER}).",
+                    manager.name
+                ));
+            }
+            worker
+        });
         if worker.gid != manager.gid {
             return argument(format!(
                 "Unix jail: user {} and {} have different login groups",

@@ -40,6 +40,8 @@ def run(report, packaging, lacquer):
                 report.check(p.returncode == 0, f"rpm: {argv[0]}: {p.stderr}")
         users = (root / "etc/passwd").read_text() if (root / "etc/passwd").exists() else ""
         report.check(all(f"{user}:" in users for user in ("varnish", "vcache", "varnishlog")), f"rpm: users: {users}")
+        groups = {line.split(":")[0]: line.split(":")[3] for line in users.splitlines()}
+        report.check(len({groups.get(user) for user in ("varnish", "vcache", "varnishlog")}) == 1, f"rpm: one login group for manager, worker and tools: {groups}")
         report.check((root / "etc/varnish/default.vcl").exists() and (root / "var/log/varnish").is_dir(), "rpm: folders and a VCL")
         p = call(root / "usr/bin/lacquer", "selftest", "-q")
         report.check(p.returncode == 0, f"rpm: selftest of what was installed: {p.stdout}")
