@@ -9,6 +9,7 @@ use tables::vclvars::Type;
 use crate::code::DiagnosticCode;
 use crate::diag::{DiagnosticDraft, DiagnosticSeverity};
 use crate::fold::{AclNetwork, Folding, fold};
+use crate::lint::MAX_REMARKS;
 use crate::program::{AclDecl, AclEntry};
 use crate::symbols::SymbolMeaning;
 use crate::token::{Tok, Token};
@@ -96,7 +97,7 @@ impl Vcc<'_> {
         Ok(flags)
     }
 
-    /// Takes the rest of `+fold(-report)`, up to its last token; whether what is folded is reported.
+    /// Takes the rest of `+fold(-report)`, up to its last token. True: entries that are folded are reported.
     fn fold_options(&mut self, on: bool) -> VccResult<bool> {
         if self.peek(1).tok != Tok::C(b'(') {
             return Ok(true);
@@ -117,8 +118,11 @@ impl Vcc<'_> {
     }
 
     fn report_folding(&mut self, acl: &AclSoFar) {
-        let mut changes = Vec::new();
-        fold(&acl.networks, &mut |change| changes.push(change));
+        let (mut changes, mut more) = (Vec::new(), 0);
+        fold(&acl.networks, &mut |change| match changes.len() < MAX_REMARKS {
+            true => changes.push(change),
+            false => more += 1,
+        });
         // A network that is wider than its entry has the entry's token.
         let tokens: HashMap<usize, Token> =
             acl.networks.iter().map(|net| (net.entry, acl.seen[&(net.ip, net.bits)].1)).collect();
@@ -135,6 +139,10 @@ impl Vcc<'_> {
             self.say(between);
             self.show(&tokens[&second.entry]);
             self.say(&last);
+            self.warn();
+        }
+        if more > 0 {
+            self.begin(DiagnosticCode::AclEntry, &format!("{more} more ACL entries are folded.\n"));
             self.warn();
         }
     }

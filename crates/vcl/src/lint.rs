@@ -53,7 +53,8 @@ pub(crate) struct LintFacts {
     pub own_backends: Vec<OwnBackend>,
 }
 
-const MAX: usize = 50;
+/// Remarks of one kind that a compilation makes.
+pub(crate) const MAX_REMARKS: usize = 50;
 
 /// Variables that a lookup uses. Setting them afterwards has no effect unless the request is restarted.
 const LOOKUPS: [Var; 5] =
@@ -144,7 +145,7 @@ impl Vcc<'_> {
         remarks.retain(|remark| self.is_written(remark.first));
         remarks.sort_by_key(|remark| remark.first);
         remarks.dedup_by_key(|remark| (remark.first, remark.text.clone()));
-        for remark in remarks.into_iter().take(MAX) {
+        for remark in remarks.into_iter().take(MAX_REMARKS) {
             self.draft = DiagnosticDraft::new(remark.code, remark.text).fixed(remark.fix);
             self.show_until(remark.first as usize, remark.last as usize + 1);
             if let Some((text, at)) = remark.other {
