@@ -24,6 +24,7 @@ use migrated::{MigrateLevel, Migrated};
 pub use options::TOOL;
 use options::{From, MigrateOptions, parse};
 use source::{BoundedFiles, DiskFiles, FileSource};
+use tables::Compat;
 use tables::vmods::Modules;
 use toolkit::print;
 
@@ -93,6 +94,7 @@ fn verified(options: &MigrateOptions, migrated: Migrated, modules: Modules) -> R
 
 fn compile(vcl: &str, modules: Modules) -> Result<(), String> {
     let options = vcl_compiler::CompileOptions {
+        compat: Compat::chosen(None)?,
         check_regex: Some(vcl_regex::check),
         modules,
         lazy_hosts: true,
