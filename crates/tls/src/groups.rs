@@ -39,9 +39,10 @@ const FOREIGN: [&str; 16] = [
     "SecP384r1MLKEM1024",
 ];
 
-/// The words of `ecdh-curve`. OpenSSL's marks (`?` for a group that may be unknown, `*` for one whose share is sent at once) are cut off.
+/// The words of `ecdh-curve`. OpenSSL 3.5's marks (`?` for a group that may be unknown, `*` for one whose share is sent at once) are cut off, and
+/// its `/` between sets of groups is a `:`.
 fn words(list: &str) -> impl Iterator<Item = &str> {
-    list.split([':', ',']).map(|word| word.trim().trim_start_matches(['?', '*']))
+    list.split([':', ',', '/']).map(|word| word.trim().trim_start_matches(['?', '*']))
 }
 
 fn is_foreign(word: &str) -> bool {
@@ -95,7 +96,7 @@ pub(crate) fn name(number: u16) -> Option<&'static str> {
         .and_then(|(names, _)| names.first().copied())
 }
 
-/// All that TLS computes with, and the groups of `auto`.
+/// The cryptography of TLS, with the groups of `auto`.
 pub fn provider() -> CryptoProvider {
     CryptoProvider { kx_groups: at(&AUTO), ..ring::default_provider() }
 }
@@ -108,7 +109,7 @@ mod tests {
     fn groups_have_several_names() {
         assert_eq!(groups("auto"), Ok(None));
         assert_eq!(groups("P-384:prime256v1:secp521r1:X25519:secp256r1"), Ok(Some(vec![2, 1, 0])));
-        assert_eq!(groups("*X25519MLKEM768:?x25519"), Ok(Some(vec![3, 0])));
+        assert_eq!(groups("?*X25519MLKEM768 / ?*x25519:P-256"), Ok(Some(vec![3, 0, 1])));
         assert!(groups("secp521r1").is_err() && groups("X25519:nonsense").is_err());
     }
 

@@ -64,7 +64,7 @@ impl HandshakeInfo {
         groups::name(self.group)
     }
 
-    /// True if who records the connection can't read it later by a quantum computer: the keys come from ML-KEM, too.
+    /// True if a recorded connection can't be read later by a quantum computer: its keys come from ML-KEM, too.
     pub fn is_post_quantum(&self) -> bool {
         self.group == u16::from(NamedGroup::X25519MLKEM768)
     }
