@@ -115,7 +115,7 @@ impl Backend {
         })
     }
 
-    /// Its IPv4 and IPv6 address, of a name those of the latest lookup.
+    /// The IPv4 and the IPv6 address; where the backend has a name, those of the latest lookup.
     pub(crate) fn addresses(&self) -> [Option<SocketAddr>; 2] {
         let endpoint = &self.spec().endpoint;
         match &self.pool.name {

@@ -2,7 +2,7 @@
 //! What a signature of a VCL module is. The modules' own stand beside their code, in crate `vmods`; the compiler, the manual pages
 //! and the editor's help are handed them as [`Modules`].
 //!
-//! As in 7.1 a call in the wrong subroutine is no compile error but fails when run; [`Func::scope`] says where it works. Release 9 refuses
+//! Up to 7.3 a call in the wrong subroutine is no compile error but fails when run; [`Func::scope`] says where it works. Release 9 refuses
 //! such a VCL if the function [is restricted](Func::is_restricted).
 
 mod missing;

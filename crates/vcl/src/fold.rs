@@ -39,7 +39,7 @@ pub fn fold(networks: &[AclNetwork], tell: &mut dyn FnMut(Folding)) -> Vec<AclNe
     folder.networks.into_values().collect()
 }
 
-/// Order of networks: by family, then by the last address. Of two with the same last address the smaller one is first, so a network
+/// Order of networks: by family, then by the last address, and the smaller one first where two end alike, so a network
 /// stands behind all that it contains.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key {
@@ -131,7 +131,7 @@ impl Folder<'_> {
         (!net.is_negated).then_some((*after, *net))
     }
 
-    /// Makes one of two halves, unless just that network is excluded; whether they were halves.
+    /// Makes one of two halves, unless just that network is excluded. False: they aren't halves.
     fn join(&mut self, (left_key, left): (Key, AclNetwork), (right_key, right): (Key, AclNetwork)) -> bool {
         let joined = left_key.joined(right_key);
         let Some(_) = joined.filter(|key| !self.excluded.contains(key)) else { return false };

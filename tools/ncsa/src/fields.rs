@@ -46,7 +46,7 @@ pub enum Occurrence {
     OfPeer,
 }
 
-/// What the records so far say of a watched value.
+/// A watched value, as the records so far have it.
 #[derive(Clone, Copy, Debug, Default)]
 enum FoundValue<'a> {
     #[default]
