@@ -15,8 +15,8 @@ use crate::target::ProbeTarget;
 
 /// Requests under way at most; what would be more isn't sent, and is counted.
 const MOST_UNDER_WAY: usize = 1000;
-/// A thread's stack: it reads into a buffer on the heap.
-const STACK: usize = 128 << 10;
+/// A thread's stack: it reads into a buffer on the heap, and ML-KEM takes up to 48 KB.
+const STACK: usize = 256 << 10;
 /// Time between two looks for signals.
 const LOOK: Duration = Duration::from_millis(50);
 
