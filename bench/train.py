@@ -29,6 +29,9 @@ LOADS = [
     ("/n/1024/1", ["-d", "4"]), ("/c/1024/x", ["-N", "100000000", "-d", "4"]),
 ]
 
+# The releases to act as: logs, built-in VCL and heads differ.
+RELEASES = ["9", "7.1"]
+
 # Of bench/tls.py: the same over TLS; of bench/h2.py: over HTTP/2, in clear and over TLS; of bench/h3.py: over HTTP/3.
 OVER_TLS = ["hit-1k", "hit-100k", "full-1.3", "resumed-1.3", "resumed-1.2", "pass-tls"]
 OVER_H2 = ["hit-1x64", "hit-16x64", "hit-100k-16x16", "pass-1x64", "pass-16x64"]
@@ -65,9 +68,17 @@ def build():
     return program
 
 
-def serve(program):
-    """Loads of the bench, with the log read beside them."""
-    with Bed(["ours"], program) as bed:
+def acting_as(program, release):
+    """A launcher of `program` that acts as `release` (`--compat`)."""
+    launcher = program.with_name(f"varnishd-{release}")
+    launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(str(program))} --compat {release} "$@"\n')
+    launcher.chmod(0o755)
+    return launcher
+
+
+def serve(program, release):
+    """Loads of the bench as `release`, with the log read beside them."""
+    with Bed(["ours"], acting_as(program, release)) as bed:
         server = bed.servers[0]
         reader = subprocess.Popen([program.with_name("varnishncsa"), "-n", server.dir / "n"], stdout=subprocess.DEVNULL)
         for path, options in LOADS:
@@ -129,7 +140,8 @@ def main():
     # Processes of several users count into the same files.
     os.umask(0)
     counts.chmod(0o777)
-    serve(program)
+    for release in RELEASES:
+        serve(program, release)
     serve_as("tls.py", OVER_TLS, program)
     serve_as("h2.py", OVER_H2, program)
     serve_as("h3.py", OVER_H3, program)

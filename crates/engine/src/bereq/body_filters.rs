@@ -82,7 +82,6 @@ impl Bereq {
         if opened.chain.is_empty() {
             return None;
         }
-        self.engine.count_gzip(&opened.chain);
         for edit in opened.edits {
             match edit {
                 Edit::Unset(name) => BEREQ.unset(&mut self.ask.head, &mut self.log, name),

@@ -94,6 +94,9 @@ impl Bereq {
     /// Exchanges heads over [`Ask::link`].
     pub(super) async fn exchange(&mut self) -> Result<(), Failure> {
         let filters = self.open_body_filters();
+        if let Some(chain) = &filters {
+            self.engine.count_gzip(chain);
+        }
         let body = self.announce_body(filters.is_some());
         self.announce_trailers();
         let link = OriginExchange::of(&mut self.ask.link);
