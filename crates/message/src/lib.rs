@@ -27,6 +27,7 @@ pub mod query;
 pub mod range;
 pub mod rfc9111;
 pub mod status;
+mod structured;
 pub mod tag_fields;
 pub mod tags;
 pub mod trace_context;

@@ -2,8 +2,7 @@
 //! Cache directives, read once: of responses from Cache-Control (RFC 9111 5.2.2) or from a targeted field (RFC 9213), of
 //! requests from Cache-Control (5.2.1).
 
-use super::Dictionary;
-use super::fields::FieldItem;
+use crate::structured::{Dictionary, FieldItem};
 use crate::{Head, chars, list, names};
 
 /// Seconds beyond this are this (RFC 9111 1.2.2).

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Cache groups (RFC 9875): responses of an origin that name a group are invalidated together by an answer to an unsafe request.
 
-use super::fields::strings;
 use crate::Head;
+use crate::structured::strings;
 
 /// Groups of one field that count, and bytes of a name. The RFC wants 128 and 32 at least.
 const MAX_GROUPS: usize = 128;

@@ -7,7 +7,6 @@
 //! once, and decisions are functions of those and of given times.
 
 mod directives;
-mod fields;
 mod groups;
 mod lifetime;
 mod location;
@@ -26,5 +25,3 @@ pub use selecting::{key, matches, values};
 pub use stale::{StaleCause, is_outdated, may_serve_stale};
 pub use storing::{ResponseLives, Storing, StoringRefusal, StoringRules, judge};
 pub use updating::updated;
-
-pub(crate) use fields::Dictionary;

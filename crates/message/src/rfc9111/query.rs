@@ -5,9 +5,8 @@
 //! Where the draft's algorithm and its examples disagree, `key-order` alone, this goes by the examples: the order doesn't
 //! matter then, and all parameters do.
 
-use super::Dictionary;
-use super::fields::FieldItem;
 use crate::Head;
+use crate::structured::{Dictionary, FieldItem};
 
 /// Most names of a field, and parameters of a query: one with more varies on all.
 const MAX_NAMES: usize = 256;

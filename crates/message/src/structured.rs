@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Structured fields (RFC 9651) as far as caching reads them: dictionaries whose members are integers, booleans, inner lists of
+//! Structured fields (RFC 9651) as far as they are read here: dictionaries whose members are integers, booleans, inner lists of
 //! strings or something else, and lists of strings. What doesn't parse to its last byte is no field at all (RFC 9651 4.2).
 
 /// An item, without its parameters.
