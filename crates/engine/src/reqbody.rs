@@ -210,6 +210,15 @@ impl ReqBody {
         }
     }
 
+    /// Refuses to keep the body, for that reason.
+    pub fn refuse_to_keep(&self, why: ReqBodyError) {
+        let Some(inner) = &self.0 else { return };
+        let mut inner = inner.borrow_mut();
+        if inner.state == ReqBodyState::Unread {
+            inner.state = ReqBodyState::Failed(why);
+        }
+    }
+
     /// Ready when [`ReqBody::keep`] has ended: `true` if the body is kept.
     pub fn poll_kept(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let Some(inner) = &self.0 else { return Poll::Ready(true) };

@@ -31,6 +31,8 @@ pub enum ReqBodyError {
     TimedOut(&'static str),
     /// More than may be kept.
     TooLarge,
+    /// It may not be kept, as its client wants it to be forwarded as it comes (RFC 10036).
+    Incremental,
     /// Nobody reads the body any more.
     GivenUp,
 }
@@ -41,6 +43,7 @@ impl ReqBodyError {
         match self {
             Self::Malformed(text) | Self::Closed(text) | Self::TimedOut(text) => text,
             Self::TooLarge => "Request body too big to cache",
+            Self::Incremental => "Incremental request body refused: std.cache_req_body needs all of it",
             Self::GivenUp => "Request body given up",
         }
     }

@@ -169,6 +169,11 @@ impl Chain {
         self.links[filter].filter.answer(answers);
     }
 
+    /// The first filter that holds the body back until all of it is in.
+    pub fn holding(&self) -> Option<&'static str> {
+        self.links.iter().find(|link| link.filter.needs_whole()).map(|link| link.filter.name())
+    }
+
     pub fn has_metadata(&self) -> bool {
         self.links.iter().any(|link| link.filter.has_metadata())
     }

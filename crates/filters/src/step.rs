@@ -61,6 +61,11 @@ pub trait Filter: Any {
         false
     }
 
+    /// True if nothing comes out before all of the body is in.
+    fn needs_whole(&self) -> bool {
+        false
+    }
+
     /// No more input is at hand: what the filter holds back of what it has is to come out with the next steps.
     fn flush(&mut self) {}
 

@@ -18,6 +18,7 @@ pub mod encoding;
 pub mod freshness;
 pub mod head;
 pub mod hop;
+pub mod incremental;
 pub mod liked;
 pub mod links;
 pub mod list;

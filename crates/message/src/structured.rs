@@ -62,6 +62,16 @@ pub(crate) fn strings(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(strings)
 }
 
+/// The item that a field is, without its parameters; `None` when it doesn't parse.
+pub(crate) fn item(text: &[u8]) -> Option<FieldItem> {
+    let mut input = Input { rest: text };
+    input.blanks(false);
+    let item = input.item()?;
+    input.parameters()?;
+    input.blanks(false);
+    input.rest.is_empty().then_some(item)
+}
+
 struct Input<'a> {
     rest: &'a [u8],
 }

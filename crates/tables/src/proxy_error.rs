@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Proxy error types: why a proxy made a response itself, or why it couldn't complete one. The names are those of the IANA registry
-//! "HTTP Proxy Error Types" (RFC 9209, 2.3), for the parameter `error` of the header `Proxy-Status`.
+//! "HTTP Proxy Error Types" (RFC 9209, 2.3; RFC 10036), for the parameter `error` of the header `Proxy-Status`.
 
 macro_rules! types {
     ($($variant:ident $word:literal $text:literal;)*) => {
@@ -10,7 +10,7 @@ macro_rules! types {
         }
 
         impl ProxyError {
-            /// Every type, in the order of the RFC.
+            /// Every type, in the order of the registry.
             pub const ALL: &'static [ProxyError] = &[$(ProxyError::$variant),*];
 
             /// The name in IANA's registry of proxy error types.
@@ -54,6 +54,7 @@ types! {
     ProxyInternalError "proxy_internal_error" "The proxy failed for a reason that has nothing to do with the origin.";
     ProxyConfigurationError "proxy_configuration_error" "The proxy's configuration is wrong.";
     ProxyLoopDetected "proxy_loop_detected" "The request would be forwarded to this proxy itself.";
+    IncrementalRefused "incremental_refused" "The message is to be forwarded incrementally, which the proxy refuses.";
 }
 
 #[cfg(test)]
@@ -62,7 +63,7 @@ mod tests {
 
     #[test]
     fn each_name_is_a_token_and_the_variants_name() {
-        assert_eq!(ProxyError::ALL.len(), 32, "those of RFC 9209");
+        assert_eq!(ProxyError::ALL.len(), 33, "those of RFC 9209 and RFC 10036");
         for error in ProxyError::ALL {
             let joined: String = error.word().split('_').collect();
             assert_eq!(joined, format!("{error:?}").to_lowercase());

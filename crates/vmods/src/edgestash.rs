@@ -336,6 +336,10 @@ impl Filter for Page {
         NAME
     }
 
+    fn needs_whole(&self) -> bool {
+        true
+    }
+
     fn take_subrequests(&mut self) -> Vec<Subrequest> {
         let (which, asked): (Vec<_>, _) = self.asked.drain(..).unzip();
         self.waiting.extend(which);

@@ -223,6 +223,10 @@ impl Filter for Body {
         "rers"
     }
 
+    fn needs_whole(&self) -> bool {
+        true
+    }
+
     fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<FilterStep, FilterError> {
         let (pairs, done) = (&self.pairs, &mut self.done);
         self.gathered.step("rers", input, is_last, out, |body| {

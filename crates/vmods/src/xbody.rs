@@ -354,6 +354,10 @@ impl Filter for Body {
         self.streams()
     }
 
+    fn needs_whole(&self) -> bool {
+        !self.streams()
+    }
+
     fn has_metadata(&self) -> bool {
         self.set.is_some()
             || self.ops.iter().any(|op| matches!(op, Op::Capture { .. }))

@@ -52,12 +52,6 @@ impl OriginExchange {
 /// Bytes that are copied in about a microsecond to where nothing has been yet.
 const NEW_BYTES_A_MICRO: usize = 3000;
 
-/// True if the reader wants each event of the body as soon as it comes. A compressor mustn't hold any back.
-fn is_event_stream(beresp: &Head) -> bool {
-    let kind = beresp.get(names::CONTENT_TYPE).unwrap_or_default().split(|c| *c == b';').next();
-    kind.is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream"))
-}
-
 pub(super) enum BodyFailure {
     /// A failure that is logged already.
     Logged,
@@ -106,6 +100,11 @@ impl Bereq {
             self.end_link(Some(SessClose::RxBody));
             return FetchStep::Error;
         };
+        if opened.status != BodyStatus::None
+            && let Err(step) = self.judge_incremental(&chain, is_esi)
+        {
+            return step;
+        }
         self.announce_truth(opened.announced);
         // The program of an ESI object is known at its end, and so is its filters' metadata.
         let streams = self.fill.settings.do_stream && !is_esi && !chain.has_metadata();
@@ -344,7 +343,7 @@ impl Bereq {
 
     async fn pump(&mut self, chain: &mut Chain) -> Result<(), BodyFailure> {
         let is_cut = self.kind.is_less_than(OriginExchange::of(&mut self.ask.link).body);
-        let flushes = !chain.is_empty() && is_event_stream(&self.beresp);
+        let flushes = !chain.is_empty() && self.is_prompt();
         let mut is_unflushed = false;
         loop {
             match self.next_data(is_unflushed).await? {

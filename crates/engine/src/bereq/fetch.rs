@@ -392,6 +392,7 @@ impl Bereq {
             self.engine.fetches.hints.remember(&self.fill.digest, &self.beresp);
         }
         self.mark("Process");
+        self.keep_esi_off_events();
         if self.fill.settings.do_esi {
             self.fill.settings.do_stream = false;
         }

@@ -14,6 +14,7 @@ pub(crate) mod body_filters;
 mod ctx;
 mod error;
 mod fetch;
+mod incremental;
 mod kind;
 mod obj;
 mod peer;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use base::{Clock, Real};
 use cache::{Busy, ObjRef};
 use filters::FilterList;
+use message::incremental::Forwarding;
 use message::{Head, HeadLimits};
 use params::Params;
 use shm::vsl::TxnLog;
@@ -31,7 +32,7 @@ use crate::choice::DirectorChoice;
 use crate::engine::Engine;
 use crate::reqbody::ReqBody;
 use crate::sess::SessTimeouts;
-use crate::transport::Transport;
+use crate::transport::{ReqBodyError, Transport};
 use crate::vcl_run::{VclRun, VclSide};
 use crate::{pool, synthetic, vars};
 
@@ -411,9 +412,12 @@ impl Ctx for ReqView<'_, '_> {
         let named = self.settings.storage.as_ref().and_then(|name| engine.store_named(name));
         let store = named.unwrap_or_else(|| engine.cache.stores().transient()).clone();
         let is_new = body.is_unread();
-        body.keep(limit, &store);
+        match Forwarding::of(&self.ask.head) {
+            Forwarding::Incremental => body.refuse_to_keep(ReqBodyError::Incremental),
+            Forwarding::AsUsual | Forwarding::Prompt => body.keep(limit, &store),
+        }
         if let Some(error) = body.failure().filter(|_| is_new) {
-            // Its length says so: none of it is read.
+            // Its head says so: none of it is read.
             self.log.put(Tag::FetchError, error.text().as_bytes());
         } else if is_new {
             self.log.put_parts(Tag::Storage, &[store.kind().as_str().as_bytes(), b" ", store.name().as_bytes()]);

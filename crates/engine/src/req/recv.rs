@@ -18,7 +18,7 @@ use crate::httplog::REQ;
 use crate::reqbody::ReqBody;
 use crate::synthetic::SynthOrder;
 use crate::trace;
-use crate::transport::{BodyState, Transport};
+use crate::transport::{BodyState, ReqBodyError, Transport};
 
 impl Req {
     /// Expect, Connection and the body, before the first step. An error is answered already.
@@ -148,8 +148,12 @@ impl Req {
         if action == RecvAction::Fail {
             return ReqStep::VclFail;
         }
-        if self.client.body.failure().is_some() {
+        if let Some(failure) = self.client.body.failure() {
             self.client.close = Some(SessClose::RxBody);
+            if failure == ReqBodyError::Incremental {
+                let details = "std.cache_req_body needs the whole body";
+                return ReqStep::Synth(SynthOrder::because(501, ProxyError::IncrementalRefused, details));
+            }
             if !goes_without_body(&action) {
                 return ReqStep::Done;
             }

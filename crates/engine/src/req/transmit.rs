@@ -5,10 +5,12 @@ use std::future::poll_fn;
 
 use base::Vxid;
 use filters::{FilterNote, Multipart};
+use message::incremental::Forwarding;
 use message::{Head, names};
 use shm::vsl::num::dec;
 use storage::Buf;
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::delivery::{Answer, Delivery, Extent};
@@ -18,6 +20,7 @@ use super::outlet::{Amount, Outlet, close_of, resting};
 use super::plan::Plan;
 use super::{Req, ReqStep};
 use crate::httplog::RESP;
+use crate::synthetic::SynthOrder;
 use crate::trailers::Trailers;
 use crate::transport::{BodyLen, Transport};
 
@@ -73,6 +76,10 @@ impl Req {
         {
             return self.refuse_beyond_parts();
         }
+        if sends && plan.chain.holding().is_some() && self.may_not_wait_for(&answer) {
+            let details = "a filter needs the whole body";
+            return ReqStep::Synth(SynthOrder::because(501, ProxyError::IncrementalRefused, details));
+        }
         if self.resp.head.status() % 1000 >= 500 && !self.esi.is_fragment() && self.client.trial.is_none() {
             self.engine().main.client_5xx.tally();
         }
@@ -89,6 +96,12 @@ impl Req {
         }
         self.mark("Resp");
         ReqStep::Done
+    }
+
+    /// True if the body is still on its way, and its origin wants it to be forwarded as it comes (RFC 10036).
+    fn may_not_wait_for(&self, answer: &Answer) -> bool {
+        answer.obj().is_some_and(|obj| obj.body_len().is_none())
+            && Forwarding::of(&self.resp.head) == Forwarding::Incremental
     }
 
     /// True if the object may be an answer to HEAD: it has no body, and its field is that of the body which GET has. Releases
