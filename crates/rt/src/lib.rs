@@ -116,24 +116,26 @@ pub fn home() -> u64 {
     HOME.with(|home| *home)
 }
 
-/// Spawns a task on this thread's runtime, or in its simulation.
-pub fn spawn<F: Future<Output = ()> + 'static>(task: F) -> JoinHandle<()> {
-    sim::spawn(task).unwrap_or_else(|task| JoinHandle::Real(tokio::task::spawn_local(Turns { task })))
+/// Spawns a task on this thread's runtime, or in its simulation. The task is boxed: the runtime's code for tasks is compiled once, not for each
+/// type of future, which would be a megabyte of the program.
+pub fn spawn(task: impl Future<Output = ()> + 'static) -> JoinHandle<()> {
+    spawn_boxed(Box::pin(task))
 }
 
-pin_project_lite::pin_project! {
-    /// A task, each of whose turns is a stint's ([`stint`]).
-    struct Turns<F> {
-        #[pin]
-        task: F,
-    }
+type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
+
+fn spawn_boxed(task: BoxedTask) -> JoinHandle<()> {
+    sim::spawn(task).unwrap_or_else(|task| JoinHandle::Real(tokio::task::spawn_local(Turns(task))))
 }
 
-impl<F: Future> Future for Turns<F> {
-    type Output = F::Output;
+/// A task, each of whose turns is a stint's ([`stint`]).
+struct Turns(BoxedTask);
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        stint::turn(|| self.project().task.poll(cx))
+impl Future for Turns {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        stint::turn(|| self.0.as_mut().poll(cx))
     }
 }
 

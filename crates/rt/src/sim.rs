@@ -21,6 +21,8 @@ use base::Clock;
 use base::lock::Mutex;
 use tokio::sync::oneshot;
 
+use crate::BoxedTask;
+
 #[derive(Clone, Copy, Debug)]
 pub struct SimLimits {
     /// Steps of tasks; who needs more runs in a circle.
@@ -142,7 +144,7 @@ impl<T> Future for JoinHandle<T> {
 }
 
 /// Spawns a task of this thread's simulation; gives it back where there is none.
-pub(crate) fn spawn<F: Future<Output = ()> + 'static>(task: F) -> Result<JoinHandle<()>, F> {
+pub(crate) fn spawn(task: BoxedTask) -> Result<JoinHandle<()>, BoxedTask> {
     let Some(tasks) = current() else { return Err(task) };
     let (ended, end) = oneshot::channel();
     let id = tasks.add(Box::pin(async move {
@@ -167,8 +169,6 @@ pub(crate) async fn yield_now() {
 
 const MAIN: usize = 0;
 
-type Task = Pin<Box<dyn Future<Output = ()>>>;
-
 struct Tasks {
     slots: RefCell<Vec<Option<Slot>>>,
     ready: Arc<Ready>,
@@ -178,7 +178,7 @@ struct Tasks {
 
 struct Slot {
     /// Away while it runs.
-    task: Option<Task>,
+    task: Option<BoxedTask>,
     waker: Waker,
 }
 
@@ -216,7 +216,7 @@ impl Tasks {
         self.slots.borrow()[MAIN].as_ref().expect("just added").waker.clone()
     }
 
-    fn add(&self, task: Task) -> usize {
+    fn add(&self, task: BoxedTask) -> usize {
         let mut slots = self.slots.borrow_mut();
         let id = slots.len();
         let waker = Waker::from(Arc::new(TaskWaker { id, ready: self.ready.clone() }));
