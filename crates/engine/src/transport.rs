@@ -33,6 +33,8 @@ pub enum ReqBodyError {
     TooLarge,
     /// It may not be kept, as its client wants it to be forwarded as it comes (RFC 10036).
     Incremental,
+    /// A filter of ours failed, for want of memory or the like: the body itself is sound.
+    FiltersFailed,
     /// Nobody reads the body any more.
     GivenUp,
 }
@@ -44,6 +46,7 @@ impl ReqBodyError {
             Self::Malformed(text) | Self::Closed(text) | Self::TimedOut(text) => text,
             Self::TooLarge => "Request body too big to cache",
             Self::Incremental => "Incremental request body refused: std.cache_req_body needs all of it",
+            Self::FiltersFailed => "req.body filters failed",
             Self::GivenUp => "Request body given up",
         }
     }

@@ -2,6 +2,7 @@
 //! Filters of a request's body: those of `req.filters`, then those of `bereq.filters`. They work where the body is sent. A body that is
 //! kept stays as its client sent it, and passes them anew for each try.
 
+use std::borrow::Cow;
 use std::task::{Context, Poll};
 
 use filters::{
@@ -23,7 +24,8 @@ pub(crate) struct BodyFilters {
     /// `req.filters`, which goes first.
     pub req: Option<Text>,
     pub bereq: Option<Text>,
-    coding: Option<Option<Coding>>,
+    /// Content-Encoding of the body as its client sent it, once filters have changed the field.
+    sent: Option<Option<Vec<u8>>>,
 }
 
 impl BodyFilters {
@@ -60,41 +62,52 @@ pub(crate) fn listed(variable: &str, value: Value) -> Result<Option<Text>, VclFa
 }
 
 impl Bereq {
-    /// Opens the filters of the body and changes the head accordingly. `None`: there are none, or no body.
+    /// Opens the filters of the body and changes the head accordingly. `None`: there are none, or no body. A try without filters, after
+    /// one that had some, gets the Content-Encoding of the client back.
     pub(super) fn open_body_filters(&mut self) -> Option<Chain> {
-        let filters = self.ask.body_filters.as_mut()?;
+        let filters = self.ask.body_filters.as_deref()?;
         if matches!(self.ask.body, BereqBody::None | BereqBody::Gone) {
             return None;
         }
-        let says = || Coding::of_content(self.ask.head.joined(names::CONTENT_ENCODING).as_deref());
-        let coding = *filters.coding.get_or_insert_with(says);
+        let shown = self.ask.head.joined(names::CONTENT_ENCODING).map(Cow::into_owned);
+        let sent = filters.sent.clone().unwrap_or_else(|| shown.clone());
         let both = [&filters.req, &filters.bereq].into_iter().flatten();
         let list = FilterList::from(both.flat_map(|text| [b" ", text.as_bytes()]).collect::<Vec<_>>().concat());
         let input = FetchInput {
             status: 200,
-            coding,
+            coding: Coding::of_content(sent.as_deref()),
             url: self.ask.head.url(),
             gzip: GzipParams { level: self.params.gzip_level as u8, memlevel: self.params.gzip_memlevel as u8 },
             pack: crate::forms::pack_params(&self.params),
             esi: crate::esi::features(&self.params),
         };
         let opened = open_fetch(&list, input, &mut filters::InjectedFilters::default()).ok()?;
-        if opened.chain.is_empty() {
+        if opened.chain.is_empty() && filters.sent.is_none() {
             return None;
         }
+        let mut coding = sent.clone();
         for edit in opened.edits {
             match edit {
+                Edit::Unset(name) if names::CONTENT_ENCODING.eq_ignore_ascii_case(name) => coding = None,
                 Edit::Unset(name) => BEREQ.unset(&mut self.ask.head, &mut self.log, name),
-                Edit::SetCoding(made) => {
-                    let token = made.token().as_bytes();
-                    self.count_lost(|this| {
-                        BEREQ.force(&mut this.ask.head, &mut this.log, names::CONTENT_ENCODING, token)
-                    });
-                }
+                Edit::SetCoding(made) => coding = Some(made.token().as_bytes().to_vec()),
                 Edit::WeakenEtag | Edit::VaryAcceptEncoding => {}
             }
         }
-        Some(opened.chain)
+        self.say_coding(coding.as_deref(), shown.as_deref());
+        self.ask.body_filters.get_or_insert_default().sent = Some(sent);
+        (!opened.chain.is_empty()).then_some(opened.chain)
+    }
+
+    /// Makes the head say that the body has this Content-Encoding, where it says another.
+    fn say_coding(&mut self, coding: Option<&[u8]>, shown: Option<&[u8]>) {
+        match coding {
+            _ if coding == shown => {}
+            None => BEREQ.unset(&mut self.ask.head, &mut self.log, names::CONTENT_ENCODING),
+            Some(coding) => {
+                self.count_lost(|this| BEREQ.force(&mut this.ask.head, &mut this.log, names::CONTENT_ENCODING, coding))
+            }
+        }
     }
 }
 
@@ -134,7 +147,10 @@ impl FilteredPieces {
                     }
                 }
             }
-            let made = self.step().map_err(|_| ReqBodyError::Malformed("req.body filters failed"))?;
+            let made = self.step().map_err(|error| match error.is_of_content() {
+                true => ReqBodyError::Malformed("req.body filters failed"),
+                false => ReqBodyError::FiltersFailed,
+            })?;
             if !made.is_empty() {
                 return Poll::Ready(Ok(Some(made)));
             }

@@ -219,8 +219,8 @@ impl Bereq {
         let link = OriginExchange::of(&mut self.ask.link);
         link.conn.reset(SessClose::RxBody);
         link.close = Some(SessClose::RxBody);
-        // Up to 7.1 it is a fault of the fetch (503), from 8.0 on of the client.
-        if self.params.compat().is_9() {
+        // Up to 7.1 it is a fault of the fetch (503), from 8.0 on of the client, whose body broke off or isn't in its coding.
+        if self.params.compat().is_9() && error != ReqBodyError::FiltersFailed {
             let order = SynthOrder::because(400, ProxyError::HttpRequestError, "the request's body broke off");
             self.failure.made.ask(order);
         }
