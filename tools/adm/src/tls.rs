@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `lacquer tls status`: a running server's certificates: which there are, until when they hold, what is wrong with them.
 
+use std::collections::BTreeMap;
+
 use base::Clock;
 use serde_json::Value;
+use shm::reader::CounterReader;
 use toolkit::options::{HelpPart, Opt};
 use toolkit::print;
 
@@ -13,7 +16,8 @@ const INTRODUCTION: &str = "\
 Usage: lacquer tls status [options]
 
 Lists the certificates of a running server, the next to expire first: listener, expiry, names, and problems such as
-invalid changed files or a failing renewal.
+invalid changed files or a failing renewal. Below them stand the key of session tickets, and how many handshakes with
+clients there were, if the server is on this machine (without -T).
 
 ";
 
@@ -91,6 +95,9 @@ pub fn main(args: &[String]) -> i32 {
             && is_good(reply.status)
         {
             print::out(tickets(&reply.text(), now));
+        }
+        if words.last("-T").is_none() {
+            print::out(handshakes(&counted(words.last("-n"))));
         }
     }
     let is_wrong = |c: &Certificate| {
@@ -228,6 +235,26 @@ fn tickets(reply: &str, now: i64) -> String {
     format!("\nsession tickets: a key {from}{}{}\n", since.unwrap_or_default(), next.unwrap_or_default())
 }
 
+/// Counters of the worker; none if there isn't one.
+fn counted(name: Option<&str>) -> BTreeMap<String, u64> {
+    let readings = CounterReader::new(&CounterReader::workdir_of(name)).read().unwrap_or_default();
+    readings.into_iter().filter(|one| &*one.set == "MAIN").map(|one| (one.about.name.clone(), one.value)).collect()
+}
+
+fn handshakes(counters: &BTreeMap<String, u64>) -> String {
+    let count = |name: &str| counters.get(name).copied().unwrap_or(0);
+    let all = count("tls_handshakes");
+    if all == 0 {
+        return String::new();
+    }
+    let share = |part: u64| format!("{part} ({:.1} %)", 100.0 * part as f64 / all as f64);
+    let (resumed, post_quantum) = (share(count("tls_resumed")), share(count("tls_post_quantum")));
+    format!(
+        "handshakes with clients: {all}, resumed: {resumed}, post-quantum: {post_quantum}, failed: {}\n",
+        count("tls_fail")
+    )
+}
+
 /// A time, as long as people say it.
 fn span(seconds: i64) -> String {
     match seconds / DAY {
@@ -321,6 +348,16 @@ mod tests {
         let unknown = r#"{"keys": 1, "file": "/k", "sealing_since": null, "next": null}"#;
         assert_eq!(told(unknown), "\nsession tickets: a key of /k\n");
         assert_eq!((tickets("x", 0), tickets("[1]", 0)), (String::new(), String::new()));
+    }
+
+    #[test]
+    fn handshakes_are_told_with_their_shares() {
+        let told = |rows: &[(&str, u64)]| handshakes(&rows.iter().map(|&(name, n)| (name.to_owned(), n)).collect());
+        assert_eq!((told(&[]), told(&[("tls_handshakes", 0), ("tls_fail", 3)])), (String::new(), String::new()));
+        assert_eq!(
+            told(&[("tls_handshakes", 3), ("tls_resumed", 1), ("tls_post_quantum", 2), ("tls_fail", 7)]),
+            "handshakes with clients: 3, resumed: 1 (33.3 %), post-quantum: 2 (66.7 %), failed: 7\n"
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::text::shown;
 
 const ROWS: usize = 25;
 const BACKENDS: usize = 100;
-const TOTALS: [&str; 40] = [
+const TOTALS: [&str; 42] = [
     "uptime",
     "client_req",
     "cache_hit",
@@ -35,6 +35,8 @@ const TOTALS: [&str; 40] = [
     "sess_conn",
     "sess_dropped",
     "sess_queued",
+    "tls_handshakes",
+    "tls_post_quantum",
     "req_dropped",
     "threads",
     "txn_busy",

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import select
 import shutil
 import signal
@@ -209,6 +210,8 @@ def files_that_change(report, o, d, ca):
         code, said = status()
         report.check(code == 0 and "in 2 days" in said and "new.example" in said and "!" not in said, f"{code} {said}")
         report.check("session tickets: a key made here, in use for 0 h, the next one in 11 h" in said, f"the age of the tickets' key: {said}")
+        handshakes = re.search(r"^handshakes with clients: (\d+), resumed: 0 \(0.0 %\), post-quantum: 0 \(0.0 %\), failed: 0$", said, re.M)
+        report.check(handshakes and int(handshakes[1]) == v.counter("MAIN.tls_handshakes"), f"handshakes are told: {said}")
         report.check(status("--check", "1")[0] == 0 and status("--check", "7")[0] == 3, "--check tells what expires soon")
         rows = json.loads(status("--format", "json")[1])
         report.check(rows[0]["names"] == ["site.example", "new.example"] and rows[0]["file"] == str(site), f"{rows}")
