@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Generates bytecode from typed expressions. Tests are fused with the branch that follows; text is built in a buffer.
 
-use tables::vclvars::Type;
+use tables::vclvars::{Type, Var};
 
 use crate::code::DiagnosticCode;
 use crate::diag::origin;
@@ -202,6 +202,12 @@ impl Vcc<'_> {
             (IrNode::Var(var), IrNode::Str(str)) if equality && a.ty == Type::Strings => {
                 self.emit(Op::TestVarStr { var: *var, str: *str })?;
                 Ok(inverted)
+            }
+            (IrNode::Var(var @ (Var::BerespStatus | Var::ObjStatus | Var::RespStatus)), IrNode::Int(number))
+                if let Ok(status) = u16::try_from(*number) =>
+            {
+                self.emit(Op::TestStatus { var: *var, how, status })?;
+                Ok(false)
             }
             _ => {
                 self.push(a)?;

@@ -94,6 +94,7 @@ pub fn op_text(program: &Program, op: Op) -> String {
         Op::TestFieldRegex { head, field, index } => format!("test   {} ~ {}", line(head, field), regex(index)),
         Op::TestVarStr { var, str } => format!("test   {} == {}", var.name(), text(str)),
         Op::TestVarRegex { var, index } => format!("test   {} ~ {}", var.name(), regex(index)),
+        Op::TestStatus { var, how, status } => format!("test   {} {} {status}", var.name(), how.sign()),
         Op::Known { subject, test } => format!("known  {}", test_text(program, subject, test)),
         Op::Guards { at } => guards_text(program, at),
         Op::TestRegex { index } => format!("test   ~ {}", regex(index)),

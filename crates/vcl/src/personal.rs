@@ -192,7 +192,7 @@ impl Vcc<'_> {
                 if says(b"GET") || says(b"POST") { known | METHOD_SEEN } else { narrow }
             }
             Some(Op::TestVarRegex { var: Var::ReqUrl, index }) if ALL_URLS.contains(&self.pool.pattern(index)) => known,
-            Some(Op::Compare { how: Compare::NotEqual }) => {
+            Some(Op::Compare { how: Compare::NotEqual } | Op::TestStatus { how: Compare::NotEqual, .. }) => {
                 if yes {
                     known
                 } else {

@@ -189,7 +189,9 @@ pub enum Op {
     TestVarStr { var: Var, str: u32 },
     /// Sets the flag if the pattern matches the STRING variable.
     TestVarRegex { var: Var, index: RegexId },
-    /// One of the five tests above; its result is kept until its subject changes.
+    /// Compares the status of a response with a constant; sets the flag to the result. Without a response the status is 0.
+    TestStatus { var: Var, how: Compare, status: u16 },
+    /// One of the first five tests above; its result is kept until its subject changes.
     Known { subject: u16, test: u16 },
     /// A chain of such tests with their jumps, starting at one of [`LeanCode::guards`]. Replaces the test there and the
     /// ops after it; with `VCL_trace` those are run instead.
@@ -259,6 +261,20 @@ pub enum Compare {
     LessOrEqual,
     Greater,
     GreaterOrEqual,
+}
+
+impl Compare {
+    /// The operator, as VCL writes it.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Compare::Equal => "==",
+            Compare::NotEqual => "!=",
+            Compare::Less => "<",
+            Compare::LessOrEqual => "<=",
+            Compare::Greater => ">",
+            Compare::GreaterOrEqual => ">=",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -24,7 +24,7 @@ const AFTER_RECV: [Method; 6] =
 /// Functions of vmod std that change nothing and return the same after a restart.
 const WITHOUT_EFFECT: [&str; 5] = ["cache_req_body", "healthy", "log", "syslog", "timestamp"];
 /// Statuses that a test for a failed response compares with: `> 499` is such a test.
-const FAILED: std::ops::RangeInclusive<i64> = 499..=599;
+const FAILED: std::ops::RangeInclusive<u16> = 499..=599;
 const MAX_OPS: usize = 200_000;
 
 /// The kinds of paths that reach a place: idle ones, which change nothing, and others.
@@ -234,23 +234,15 @@ impl Vcc<'_> {
     fn tells_rounds_apart(&self, code: &[Op], at: usize) -> bool {
         match code[at] {
             Op::PushVar { var: Var::ReqRestarts } | Op::TextVar { var: Var::ReqRestarts | Var::RespStatus } => true,
-            Op::Compare { how } => {
-                let operands = [at.checked_sub(2), at.checked_sub(1)].map(|at| at.map(|at| code[at]));
-                let number = |op| match op {
-                    Some(Op::PushInt { index }) => Some(self.pool.int_at(index)),
-                    _ => None,
-                };
-                match operands {
-                    [Some(Op::PushVar { var: Var::RespStatus }), right] => {
-                        number(right).is_some_and(|n| FAILED.contains(&n))
-                    }
-                    // Each restart is another hit, so an exact count differs; `obj.hits > 0` doesn't.
-                    [Some(Op::PushVar { var: Var::ObjHits }), right] => {
-                        !matches!((how, number(right)), (Compare::Greater | Compare::NotEqual, Some(0)))
-                    }
-                    _ => false,
+            Op::TestStatus { var: Var::RespStatus, status, .. } => FAILED.contains(&status),
+            // Each restart is another hit, so an exact count differs; `obj.hits > 0` doesn't.
+            Op::Compare { how } => match [2, 1].map(|back| Some(code[at.checked_sub(back)?])) {
+                [Some(Op::PushVar { var: Var::ObjHits }), right] => {
+                    let is_zero = matches!(right, Some(Op::PushInt { index }) if self.pool.int_at(index) == 0);
+                    !(is_zero && matches!(how, Compare::Greater | Compare::NotEqual))
                 }
-            }
+                _ => false,
+            },
             _ => false,
         }
     }

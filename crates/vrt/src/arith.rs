@@ -82,7 +82,7 @@ pub(crate) fn math(how: Math, result: Type, a: &Value, b: &Value) -> Result<Valu
     })
 }
 
-fn ordered<T: PartialOrd>(how: Compare, a: &T, b: &T) -> bool {
+pub(crate) fn ordered<T: PartialOrd>(how: Compare, a: &T, b: &T) -> bool {
     match how {
         Compare::Equal => a == b,
         Compare::NotEqual => a != b,

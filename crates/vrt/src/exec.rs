@@ -9,7 +9,7 @@ use tables::vclvars::{HeadId, Type, Var};
 use vcl::program::Op;
 use vcl_regex::{Regex, Substitution};
 
-use crate::arith::{bytes, cased, compare, int, math, negated, real};
+use crate::arith::{bytes, cased, compare, int, math, negated, ordered, real};
 use crate::convert;
 use crate::ctx::{Ctx, StoreProperty, VclFailure};
 use crate::fields;
@@ -145,6 +145,10 @@ impl Machine {
                 let (holds, bytes) = with_text(var, self, ctx, test)?;
                 self.charge_match(regex, bytes);
                 self.flag = holds;
+            }
+            Op::TestStatus { var, how, status } => {
+                let seen = fields::head_part(var).and_then(|(head, _)| ctx.head(head)).map_or(0, |head| head.status());
+                self.flag = ordered(how, &seen, &status);
             }
             Op::Known { subject, test } => self.flag = self.answer(subject, test, vcl, ctx)?,
             Op::Compare { how } => {

@@ -277,8 +277,10 @@ pub fn remove_line(ctx: &mut dyn Ctx, id: HeadId, i: usize) -> Result<(), VclFai
 /// VCL fails with that text: no head to change.
 pub fn unset_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8]) -> Result<(), VclFailure> {
     let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
-    log_unset(head, log, name, tag(id, HeadPart::Unset));
-    head.unset(name);
+    if head.has(name) {
+        log_unset(head, log, name, tag(id, HeadPart::Unset));
+        head.unset(name);
+    }
     Ok(())
 }
 

@@ -48,6 +48,30 @@ fn truth(expr: &str) -> bool {
 }
 
 #[test]
+fn a_status_compares_with_numbers_of_any_size() {
+    let holds = |status: u16, test: &str| {
+        let body = format!("if (resp.status {test}) {{ return (restart); }} return (deliver);");
+        let mut world = VrtWorld::new(&format!("vcl 4.1; backend b none; sub vcl_deliver {{ {body} }}"));
+        world.ctx.resp.start_response(b"HTTP/1.1", status).unwrap();
+        world.run(Method::Deliver) == "Restart"
+    };
+    for (status, tests) in [
+        (404, ["== 404", "!= 405", "< 405", "<= 404", "> 403", ">= 404"]),
+        (200, ["== 200", "!= 70000", "< 70000", "<= 65535", "> -1", ">= 0"]),
+        (599, ["== 500 + 99", "!= 600", "< 599 + 1", "<= 599", "> 65535 - 65000", ">= -599"]),
+    ] {
+        for test in tests {
+            assert!(holds(status, test), "{status} {test}");
+        }
+    }
+    for (status, tests) in [(404, ["== 200", "!= 404", "< 404", "<= 403", "> 404", ">= 405"]), (200, ["== 65736"; 6])] {
+        for test in tests {
+            assert!(!holds(status, test), "{status} {test}");
+        }
+    }
+}
+
+#[test]
 fn the_built_in_vcl_passes_what_it_must() {
     let run = |method: &str, field: Option<(&str, &str)>| {
         let mut world = VrtWorld::new("vcl 4.1; backend b none;");
