@@ -210,7 +210,6 @@ impl ReqBody {
         }
     }
 
-    /// Refuses to keep the body, for that reason.
     pub fn refuse_to_keep(&self, why: ReqBodyError) {
         let Some(inner) = &self.0 else { return };
         let mut inner = inner.borrow_mut();

@@ -9,12 +9,14 @@ use tables::counters::NoHitCounts;
 
 use crate::admission::Admission;
 use crate::classes::Classes;
+use crate::req::digest::KnownDigests;
 
 pub struct Requests {
     pub admission: Admission,
     pub classes: Classes,
     pub(crate) pipes: AtomicI64,
     pub(crate) no_hit: &'static NoHitCounts,
+    pub(crate) digests: KnownDigests,
     /// This server's element of Via.
     pub(crate) via: String,
 }
@@ -33,6 +35,7 @@ impl Requests {
             classes: Classes::new(class_key, now),
             pipes: AtomicI64::new(0),
             no_hit,
+            digests: KnownDigests::default(),
             via,
         }
     }

@@ -89,7 +89,7 @@ pub fn open_deliver(
             FilterName::Esi if !input.has_esi => {}
             FilterName::Esi => {
                 opened.do_esi = true;
-                opened.edits.push(Edit::WeakenEtag);
+                opened.edits.extend([Edit::OtherBody, Edit::WeakenEtag]);
                 if opened.body_bytes != Some(0) {
                     opened.body_bytes = None;
                 }
@@ -97,13 +97,13 @@ pub fn open_deliver(
             FilterName::Gunzip => {
                 opened.chain.push(Gunzip::deliver());
                 coding = Some(Coding::Identity);
-                opened.edits.push(Edit::Unset("Content-Encoding"));
+                opened.edits.extend([Edit::Unset("Content-Encoding"), Edit::OtherBody]);
                 opened.body_bytes = if opened.do_esi { None } else { input.plain_bytes };
             }
             FilterName::Unpack(packed) => {
                 opened.chain.push(Unpack::new(packed));
                 coding = Some(Coding::Identity);
-                opened.edits.push(Edit::Unset("Content-Encoding"));
+                opened.edits.extend([Edit::Unset("Content-Encoding"), Edit::OtherBody]);
                 opened.body_bytes = if opened.do_esi { None } else { input.plain_bytes };
             }
             FilterName::Range => match (input.range)(opened.body_bytes) {

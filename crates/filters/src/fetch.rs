@@ -241,10 +241,10 @@ pub(crate) fn no_work(is_part: bool, coding: Option<Coding>) -> Option<&'static 
 
 const ESI_ON_PART: &str = "Attempted ESI on partial (206) response";
 
-const RECODED: [Edit; 3] = [Edit::Unset("Content-Encoding"), Edit::Unset("Content-Length"), Edit::WeakenEtag];
+const RECODED: [Edit; 3] = [Edit::Unset("Content-Encoding"), Edit::OtherBody, Edit::WeakenEtag];
 
 /// Changes of the head that go with a module's filter.
-pub(crate) const REWRITTEN: [Edit; 2] = [Edit::Unset("Content-Length"), Edit::WeakenEtag];
+pub(crate) const REWRITTEN: [Edit; 2] = [Edit::OtherBody, Edit::WeakenEtag];
 
 /// The message has the list from the name on.
 pub(crate) fn not_found(name: FilterName<'_>, after: &FilterNames<'_>) -> ChainOpenError {

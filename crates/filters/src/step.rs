@@ -156,6 +156,8 @@ pub enum FilterNote {
 pub enum Edit {
     Unset(&'static str),
     SetCoding(Coding),
+    /// The body isn't the one any more that Content-Length and digests tell of.
+    OtherBody,
     WeakenEtag,
     /// `Accept-Encoding` joins Vary unless it is there.
     VaryAcceptEncoding,

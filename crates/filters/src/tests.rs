@@ -34,7 +34,7 @@ fn words<'a>(all: impl Iterator<Item = &'a str>) -> String {
 fn edits(edits: &[Edit]) -> String {
     words(edits.iter().map(|edit| match edit {
         Edit::Unset("Content-Encoding") => "-coding",
-        Edit::Unset("Content-Length") => "-length",
+        Edit::OtherBody => "other",
         Edit::Unset(_) => "-?",
         Edit::SetCoding(Coding::Gzip) => "+gzip",
         Edit::SetCoding(_) => "+?",
@@ -94,19 +94,19 @@ fn the_default_of_fetched_bodies() {
 /// it is another than the backend's, whether ESI is in it, and the changes of the head.
 const FETCHED: &str = "\
 none    * |                 | - / identity / - -
-none    0 | gzip            | gzip / gzip / recoded - / -coding -length weak +gzip vary
+none    0 | gzip            | gzip / gzip / recoded - / -coding other weak +gzip vary
 none    0 | gunzip          | - / identity / - -
 none    0 | testgunzip      | - / identity / - -
-none    0 | gunzip gzip     | gzip / gzip / recoded - / -coding -length weak +gzip vary
+none    0 | gunzip gzip     | gzip / gzip / recoded - / -coding other weak +gzip vary
 none    0 | esi             | esi / identity / - esi
-none    0 | esi_gzip        | esi_gzip / gzip / recoded esi / weak -length -coding +gzip vary
+none    0 | esi_gzip        | esi_gzip / gzip / recoded esi / weak other -coding +gzip vary
 gzip    * |                 | - / identity / - -
 gzip    0 | gzip            | - / identity / - -
-gzip    0 | gunzip          | gunzip / identity / recoded - / -coding -length weak
+gzip    0 | gunzip          | gunzip / identity / recoded - / -coding other weak
 gzip    0 | testgunzip      | testgunzip / gzip / - - / vary
-gzip    0 | gunzip gzip     | gunzip gzip / gzip / recoded - / -coding -length weak -coding -length weak +gzip vary
-gzip    0 | gunzip esi      | gunzip esi / identity / recoded esi / -coding -length weak
-gzip    0 | gunzip esi_gzip | gunzip esi_gzip / gzip / recoded esi / -coding -length weak weak -length -coding +gzip vary
+gzip    0 | gunzip gzip     | gunzip gzip / gzip / recoded - / -coding other weak -coding other weak +gzip vary
+gzip    0 | gunzip esi      | gunzip esi / identity / recoded esi / -coding other weak
+gzip    0 | gunzip esi_gzip | gunzip esi_gzip / gzip / recoded esi / -coding other weak weak other -coding +gzip vary
 other   * |                 | - / identity / - -
 other   0 | gzip            | - / identity / - -
 other   0 | gunzip          | - / identity / - -
@@ -172,20 +172,20 @@ fn fetched(list: &str, content_encoding: Option<&str>, status: u16) -> String {
 const DELIVER: &str = "\
 none    * * 0 0 |                  | - / 100 / -
 none    * * 0 1 | range            | range / 3 / 100
-none    * * 1 0 | esi              | - / ? / - / weak
-none    * * 1 1 | esi range        | range / 3 / ? / weak
+none    * * 1 0 | esi              | - / ? / - / other weak
+none    * * 1 1 | esi range        | range / 3 / ? / other weak
 gzip    1 * 0 0 |                  | - / 100 / -
 gzip    0 0 0 0 |                  | - / 100 / -
-gzip    0 1 0 0 | gunzip           | gunzip / 300 / - / -coding
+gzip    0 1 0 0 | gunzip           | gunzip / 300 / - / -coding other
 gzip    1 * 0 1 | range            | range / 3 / 100
 gzip    0 0 0 1 | range            | range / 3 / 100
-gzip    0 1 0 1 | gunzip range     | gunzip range / 3 / 300 / -coding
-gzip    1 * 1 0 | esi              | - / ? / - / weak
-gzip    0 0 1 0 | esi              | - / ? / - / weak
-gzip    0 1 1 0 | esi gunzip       | gunzip / ? / - / weak -coding
-gzip    1 * 1 1 | esi range        | range / 3 / ? / weak
-gzip    0 0 1 1 | esi range        | range / 3 / ? / weak
-gzip    0 1 1 1 | esi gunzip range | gunzip range / 3 / ? / weak -coding";
+gzip    0 1 0 1 | gunzip range     | gunzip range / 3 / 300 / -coding other
+gzip    1 * 1 0 | esi              | - / ? / - / other weak
+gzip    0 0 1 0 | esi              | - / ? / - / other weak
+gzip    0 1 1 0 | esi gunzip       | gunzip / ? / - / other weak -coding other
+gzip    1 * 1 1 | esi range        | range / 3 / ? / other weak
+gzip    0 0 1 1 | esi range        | range / 3 / ? / other weak
+gzip    0 1 1 1 | esi gunzip range | gunzip range / 3 / ? / other weak -coding other";
 
 #[test]
 fn what_becomes_of_delivered_bodies() {

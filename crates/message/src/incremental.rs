@@ -5,10 +5,8 @@
 use crate::structured::{FieldItem, item};
 use crate::{Head, names};
 
-/// `Incremental`: whether the content may be held back (RFC 10036).
-pub const INCREMENTAL: &str = "Incremental";
-/// `X-Accel-Buffering`: nginx's field with which an origin forbids to collect its response.
-pub const X_ACCEL_BUFFERING: &str = "X-Accel-Buffering";
+const INCREMENTAL: &str = "Incremental";
+const X_ACCEL_BUFFERING: &str = "X-Accel-Buffering";
 
 /// The sender's wish for the content of its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +39,7 @@ fn asks(head: &Head) -> Option<bool> {
         | FieldItem::String(_)
         | FieldItem::Token(_)
         | FieldItem::Strings(_)
+        | FieldItem::Bytes(_)
         | FieldItem::Other => None,
     }
 }

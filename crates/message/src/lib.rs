@@ -14,6 +14,7 @@ pub mod coding;
 pub mod conditional;
 pub mod cookies;
 pub mod date;
+pub mod digest;
 pub mod encoding;
 pub mod freshness;
 pub mod head;

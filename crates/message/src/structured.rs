@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Structured fields (RFC 9651) as far as they are read here: dictionaries whose members are integers, booleans, inner lists of
+//! Structured fields (RFC 9651) as far as they are read here: dictionaries whose members are integers, booleans, bytes, inner lists of
 //! strings or something else, and lists of strings. What doesn't parse to its last byte is no field at all (RFC 9651 4.2).
 
 /// An item, without its parameters.
@@ -10,7 +10,8 @@ pub(crate) enum FieldItem {
     String(Vec<u8>),
     Token(Vec<u8>),
     Strings(Vec<Vec<u8>>),
-    /// A decimal, bytes, a date, another inner list, a display string: nothing that a directive means.
+    Bytes(Vec<u8>),
+    /// A decimal, a date, another inner list, a display string: nothing that a directive means.
     Other,
 }
 
@@ -173,14 +174,16 @@ impl Input<'_> {
                 let is_true = self.eat(b'1');
                 (is_true || self.eat(b'0')).then_some(FieldItem::Boolean(is_true))
             }
-            b':' => self.delimited(b':', |c| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'/' | b'=')),
+            b':' => self.bytes(),
             b'@' => {
                 self.eat(b'@');
                 matches!(self.number()?, FieldItem::Integer(_)).then_some(FieldItem::Other)
             }
             b'%' => {
                 self.eat(b'%');
-                self.delimited(b'"', |c| c != b'"' && (b' '..=b'~').contains(&c))
+                let begins = self.eat(b'"');
+                self.take_while(|c| c != b'"' && (b' '..=b'~').contains(&c));
+                (begins && self.eat(b'"')).then_some(FieldItem::Other)
             }
             c if c.is_ascii_alphabetic() || c == b'*' => {
                 let token = self.take_while(|next| crate::chars::is_tchar(next) || matches!(next, b':' | b'/'));
@@ -190,10 +193,11 @@ impl Input<'_> {
         }
     }
 
-    fn delimited(&mut self, end: u8, is_ours: impl Fn(u8) -> bool) -> Option<FieldItem> {
-        let begins = self.eat(end);
-        self.take_while(is_ours);
-        (begins && self.eat(end)).then_some(FieldItem::Other)
+    /// Base64, with or without padding (RFC 9651 4.2.7).
+    fn bytes(&mut self) -> Option<FieldItem> {
+        self.eat(b':');
+        let bytes = base::base64::decode(self.take_while(|c| c != b':'))?;
+        self.eat(b':').then_some(FieldItem::Bytes(bytes))
     }
 
     /// At most 15 digits, or 12 and 3 behind a point (RFC 9651 4.2.4).
@@ -261,7 +265,7 @@ mod tests {
         check("a=\"1\\\"0\"", Some(&[("a", FieldItem::String(b"1\"0".to_vec()))]));
         check(
             "a=:aGk=:, b=@1659578233, c=%\"x%c3%bc\"",
-            Some(&[("a", FieldItem::Other), ("b", FieldItem::Other), ("c", FieldItem::Other)]),
+            Some(&[("a", FieldItem::Bytes(b"hi".to_vec())), ("b", FieldItem::Other), ("c", FieldItem::Other)]),
         );
     }
 

@@ -215,6 +215,8 @@ params! {
         "How long an object is kept after its TTL and grace for conditional fetches, unless VCL sets another keep.";
     default_ttl: Seconds = "120.000" ["seconds" min "0.000"] { ObjSticky }
         "TTL of an object if neither the backend nor VCL sets one.";
+    digest_check: Switch = "on" ["bool"] { Own }
+        "Verify the bodies of origins' responses by Content-Digest and Repr-Digest (RFC 9530): sha-256 and sha-512, in the head or, where Trailer announces them, behind the body. A body that doesn't match fails its fetch (MAIN.fetch_digest, FetchError): it isn't stored, and a client that has a part of it sees that the rest is missing. Responses without these headers cost nothing.";
     disk_timeout: Seconds = "0.500" ["seconds" min "0.001"] { Own }
         "How long a request waits for a store on disk (-s file, -s persistent) to read an object. After that it continues as a miss (MAIN.home_late). A read of one second is given up in any case. A short body is read together with its object. For a long body the first piece is read before the response begins; if it takes longer than this, the response waits for it.";
     early_hints: Text = "off" [""] { Own }

@@ -3,6 +3,7 @@
 //!
 //! A key that needs a passphrase is refused: nobody is there to give it when a server starts at night.
 
+use base::base64;
 use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::{PemObject, SectionKind};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
@@ -170,23 +171,10 @@ pub fn without_key(file: &[u8]) -> Result<(), PemError> {
 
 /// Sections of this label and nothing else, each in one line: never longer than the file that they come from.
 pub(crate) fn written<T: AsRef<[u8]>>(label: &str, ders: impl IntoIterator<Item = T>) -> Vec<u8> {
-    let sections =
-        ders.into_iter().map(|der| format!("-----BEGIN {label}-----\n{}\n-----END {label}-----", base64(der.as_ref())));
+    let sections = ders
+        .into_iter()
+        .map(|der| format!("-----BEGIN {label}-----\n{}\n-----END {label}-----", base64::encode(der.as_ref())));
     sections.collect::<Vec<_>>().join("\n").into_bytes()
-}
-
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
-        for place in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
-            text.push(if place > three.len() { '=' } else { char::from(digit) });
-        }
-    }
-    text
 }
 
 /// A key under a passphrase: PKCS #8's own section, or the head of the older form.

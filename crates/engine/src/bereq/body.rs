@@ -12,7 +12,7 @@ use filters::{
     CacheSide, Chain, ChainOpenError, Edit, FetchFacts, FetchInput, FilterList, FilterNote, FilterState, GzipParams,
     PackParams, default_fetch, open_fetch,
 };
-use message::{Coding, Head, LostHeader, encoding, names};
+use message::{Coding, Head, LostHeader, digest, encoding, names};
 use storage::{Buf, StoreId};
 use tables::Compat;
 use tables::close::SessClose;
@@ -20,6 +20,7 @@ use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use tables::vclvars::Var;
 
+use super::digests::{BodyCheck, HASHED_A_MICRO};
 use super::kind::OpenedBody;
 use super::state::Fill;
 use super::upload::UploadProgress;
@@ -92,6 +93,7 @@ impl Bereq {
             return FetchStep::Error;
         };
         let received = link.body;
+        let mut check = self.begin_check(received);
         let opened = match self.open(received).await {
             Ok(opened) => opened,
             Err(step) => return step,
@@ -105,7 +107,8 @@ impl Bereq {
         {
             return step;
         }
-        self.announce_truth(opened.announced);
+        let is_trailed = check.as_ref().is_some_and(|check| check.awaits_trailers());
+        self.announce_truth(if is_trailed { BodyStatus::Chunked } else { opened.announced });
         // The program of an ESI object is known at its end, and so is its filters' metadata.
         let streams = self.fill.settings.do_stream && !is_esi && !chain.has_metadata();
         if self.store_head(flags, streams).is_err() {
@@ -120,7 +123,11 @@ impl Bereq {
         }
         let (status, how) = (opened.status, if streams { "stream" } else { "-" });
         self.log.record(Tag::FetchBody).num(status.number().into()).text(" ").text(status.word()).text(" ").text(how);
-        let moved = if status == BodyStatus::None { Ok(()) } else { self.move_body(&mut chain).await };
+        let moved = match (status, check.as_deref_mut()) {
+            (BodyStatus::None, Some(check)) => self.check_end(check),
+            (BodyStatus::None, None) => Ok(()),
+            (_, check) => self.move_body(&mut chain, check).await,
+        };
         let is_plain = chain.is_empty();
         self.close_filters(&mut chain);
         let moved = match moved {
@@ -308,6 +315,11 @@ impl Bereq {
     fn apply(&mut self, edit: Edit) {
         match edit {
             Edit::Unset(name) => BERESP.unset(&mut self.beresp, &mut self.log, name),
+            Edit::OtherBody => {
+                for name in [names::CONTENT_LENGTH].into_iter().chain(digest::OF_A_BODY) {
+                    BERESP.unset(&mut self.beresp, &mut self.log, name);
+                }
+            }
             Edit::SetCoding(coding) => self.count_lost(|this| {
                 let token = coding.token().as_bytes();
                 BERESP.append(&mut this.beresp, &mut this.log, names::CONTENT_ENCODING, &[token])
@@ -335,13 +347,13 @@ impl Bereq {
         }
     }
 
-    async fn move_body(&mut self, chain: &mut Chain) -> Result<(), BodyFailure> {
+    async fn move_body(&mut self, chain: &mut Chain, check: Option<&mut BodyCheck>) -> Result<(), BodyFailure> {
         self.take_stored(true).await?;
-        self.pump(chain).await?;
+        self.pump(chain, check).await?;
         self.take_stored(false).await
     }
 
-    async fn pump(&mut self, chain: &mut Chain) -> Result<(), BodyFailure> {
+    async fn pump(&mut self, chain: &mut Chain, mut check: Option<&mut BodyCheck>) -> Result<(), BodyFailure> {
         let is_cut = self.kind.is_less_than(OriginExchange::of(&mut self.ask.link).body);
         let flushes = !chain.is_empty() && self.is_prompt();
         let mut is_unflushed = false;
@@ -353,6 +365,10 @@ impl Bereq {
                     // something else, shall find the connection in its pool.
                     if rt::spend_bytes(2 * received) {
                         rt::give_way().await;
+                    }
+                    if let Some(check) = &mut check {
+                        self.check_piece(check, received)?;
+                        rt::spent((received / HASHED_A_MICRO) as u32).await;
                     }
                     let (taken, is_over) = self.take(received, is_cut)?;
                     self.keep(chain, taken, false).await?;
@@ -371,7 +387,10 @@ impl Bereq {
                 Data::End { close } => {
                     let link = OriginExchange::of(&mut self.ask.link);
                     link.close = link.close.or(close);
-                    self.leave_trailers();
+                    if let Some(check) = check {
+                        self.check_end(check)?;
+                    }
+                    self.leave_trailers(chain);
                     self.end()?;
                     // What the filters still hold goes to storage.
                     return if chain.is_empty() { Ok(()) } else { self.keep(chain, 0, true).await };
@@ -381,12 +400,12 @@ impl Bereq {
     }
 
     /// Logs the trailers of a complete body, and leaves those of an uncacheable one to the only client.
-    fn leave_trailers(&mut self) {
+    fn leave_trailers(&mut self, chain: &Chain) {
         let Some(trailers) = OriginExchange::of(&mut self.ask.link).conn.trailers() else { return };
         BERESP.log_fields(trailers, &mut self.log);
         if self.fill.cacheability.is_uncacheable()
             && let Some(client) = &self.requester.client.trailers
-            && client.put(self.log.vxid(), trailers).is_err()
+            && client.put(self.log.vxid(), trailers, chain.is_empty()).is_err()
         {
             self.log.count_lost();
         }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use filters::{
     Chain, Edit, FetchInput, FilterError, FilterList, FilterName, FilterState, GzipParams, SLICE, open_fetch,
 };
-use message::{Coding, names};
+use message::{Coding, digest, names};
 use storage::Buf;
 use vrt::value::Text;
 use vrt::{Value, VclFailure};
@@ -90,6 +90,11 @@ impl Bereq {
             match edit {
                 Edit::Unset(name) if names::CONTENT_ENCODING.eq_ignore_ascii_case(name) => coding = None,
                 Edit::Unset(name) => BEREQ.unset(&mut self.ask.head, &mut self.log, name),
+                Edit::OtherBody => {
+                    for name in [names::CONTENT_LENGTH].into_iter().chain(digest::OF_A_BODY) {
+                        BEREQ.unset(&mut self.ask.head, &mut self.log, name);
+                    }
+                }
                 Edit::SetCoding(made) => coding = Some(made.token().as_bytes().to_vec()),
                 Edit::WeakenEtag | Edit::VaryAcceptEncoding => {}
             }

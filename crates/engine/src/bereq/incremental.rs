@@ -20,7 +20,6 @@ impl Bereq {
         }
     }
 
-    /// True if no filter may hold back what has come.
     pub(super) fn is_prompt(&self) -> bool {
         Forwarding::of(&self.beresp) != Forwarding::AsUsual
     }

@@ -128,6 +128,7 @@ impl Req {
 
     /// The head says what the form is in.
     pub(super) fn name_form(&mut self, coding: Coding) {
+        self.drop_digests();
         match coding {
             Coding::Identity => RESP.unset(&mut self.resp.head, &mut self.log, names::CONTENT_ENCODING),
             Coding::Gzip | Coding::Brotli | Coding::Zstd => {

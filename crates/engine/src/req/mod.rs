@@ -18,6 +18,7 @@ mod ctx;
 mod declared;
 mod deliver;
 mod delivery;
+pub(crate) mod digest;
 mod disk;
 mod downstream;
 mod early_hints;

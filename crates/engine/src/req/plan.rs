@@ -3,7 +3,7 @@
 
 use cache::ObjRef;
 use filters::{Chain, DeliverInput, DeliverOpened, Edit, FilterList, RangeVerdict, open_deliver};
-use message::{Coding, names};
+use message::{Coding, digest, names};
 use tables::tags::Tag;
 
 use super::Req;
@@ -48,6 +48,7 @@ impl Req {
         for edit in &opened.edits {
             match edit {
                 Edit::Unset(name) => RESP.unset(&mut self.resp.head, &mut self.log, name),
+                Edit::OtherBody => self.drop_digests(),
                 Edit::WeakenEtag => self.weaken_resp_etag(),
                 Edit::SetCoding(_) | Edit::VaryAcceptEncoding => {}
             }
@@ -55,6 +56,13 @@ impl Req {
         let only_range = !matches!(window, Window::All) && opened.chain.len() == 1 && !opened.do_esi;
         let (chain, window) = if only_range { (Chain::new(), window) } else { (opened.chain, Window::All) };
         Ok(Plan { chain, do_esi: opened.do_esi, len: opened.body_bytes, window })
+    }
+
+    /// The body is another one than the stored, which digests tell of (RFC 9530).
+    pub(super) fn drop_digests(&mut self) {
+        for name in digest::OF_A_BODY {
+            RESP.unset(&mut self.resp.head, &mut self.log, name);
+        }
     }
 
     /// Opens the filters, one of which may judge the client's range.

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use cache::ObjRef;
 use filters::{Multipart, PartHeads, RangePart, RangeVerdict};
+use message::digest::CONTENT_DIGEST;
 use message::range::{self, RangeError, Selection, Slice};
 use message::{conditional, names};
 use tables::Compat;
@@ -28,7 +29,7 @@ impl Req {
         match (self.select_range(asked, len), len) {
             (Ok(Selection::One(slice)), _) => {
                 self.set_resp(names::CONTENT_RANGE, &[slice.content_range(len).as_bytes()]);
-                self.put_status(206);
+                self.become_part();
                 RangeVerdict::Part(slice.low, slice.high)
             }
             // Of which bytes the parts are cut would be a guess: those of the coding, or of what it was made from.
@@ -48,7 +49,7 @@ impl Req {
         match selected {
             Ok(Some(slice)) => {
                 self.set_resp(names::CONTENT_RANGE, &[slice.content_range(None).as_bytes()]);
-                self.put_status(206);
+                self.become_part();
                 RangeVerdict::UpTo(slice.low, slice.high)
             }
             Ok(None) => RangeVerdict::Whole,
@@ -90,8 +91,14 @@ impl Req {
         if RESP.force(&mut self.resp.head, &mut self.log, names::CONTENT_TYPE, multipart_kind.as_bytes()).is_err() {
             self.log.count_lost();
         }
-        self.put_status(206);
+        self.become_part();
         RangeVerdict::Parts(multipart)
+    }
+
+    /// The content is no longer the whole, which its digest is of. A digest of the representation still holds.
+    fn become_part(&mut self) {
+        RESP.unset(&mut self.resp.head, &mut self.log, CONTENT_DIGEST);
+        self.put_status(206);
     }
 
     fn refuse_range(&mut self, error: RangeError, len: Option<u64>) {

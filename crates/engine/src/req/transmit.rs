@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use base::Vxid;
 use filters::{FilterNote, Multipart};
 use message::incremental::Forwarding;
-use message::{Head, names};
+use message::{Head, digest, names};
 use shm::vsl::num::dec;
 use storage::Buf;
 use tables::close::SessClose;
@@ -67,6 +67,10 @@ impl Req {
             self.cut_off(DeliveryFailure::Fetch, transport);
             self.mark("Resp");
             return ReqStep::Done;
+        }
+        if self.wants_digest() {
+            // Boxed: few ask for one.
+            Box::pin(self.add_digests(&answer, &plan)).await;
         }
         let announced = self.frame(&answer, plan.len, clen);
         let sends = !matches!(announced, BodyLen::None);
@@ -147,6 +151,7 @@ impl Req {
         sends: bool,
         transport: &mut dyn Transport,
     ) -> Result<Option<Head>, DeliveryFailure> {
+        let is_stored_body = plan.chain.is_empty() && !plan.do_esi && matches!(plan.window, Window::All);
         let mut down = Downstream::new(plan.chain, Adapter::Through);
         let mut trailers = answer.take_trailers().filter(|_| sends);
         let mut sent = Ok(());
@@ -171,7 +176,11 @@ impl Req {
             self.end_body(&down, plan.do_esi, sends)?;
         }
         sent?;
-        Ok(trailers.and_then(|(trailers, made_by)| trailers.take(made_by)))
+        let mut behind = trailers.and_then(|(trailers, made_by)| trailers.take(made_by));
+        if let Some(fields) = behind.as_mut().filter(|_| !is_stored_body) {
+            digest::remove(fields);
+        }
+        Ok(behind.filter(|fields| !fields.is_empty()))
     }
 
     fn send_end(&mut self, trailers: Option<Head>, transport: &mut dyn Transport) {

@@ -97,6 +97,7 @@ impl ResponseDirectives {
                 | FieldItem::String(_)
                 | FieldItem::Token(_)
                 | FieldItem::Strings(_)
+                | FieldItem::Bytes(_)
                 | FieldItem::Other => {}
             }
         }

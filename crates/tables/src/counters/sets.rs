@@ -382,6 +382,7 @@ set! {
     rfc9111_invalidated: Counter Info Integer "" "Objects invalidated by unsafe requests" => "By their URL, Location, Content-Location and Cache-Group-Invalidation (feature rfc9111).";
     fetch_passed_on: Counter Info Integer "" "Fetched bodies that weren't cached for lack of room in their store" => "The body goes to the client that waits for it, at that client's speed.";
     fetch_squeezed: Counter Info Integer "" "Fetches slowed down to the client's speed by a full store" => "Such bodies use Transient, which has a limit and had no room.";
+    fetch_digest: Counter Info Integer "wrk" "Fetch failed (body doesn't match its digest)" => "Fetches that failed because the body doesn't match Content-Digest or Repr-Digest (see the parameter digest_check). fetch_failed counts them, too.";
     longest_step: Gauge Info Integer "" "Longest step of a serving thread, in microseconds" => "CPU time of one turn of a task, during which the thread's other clients wait. The longest of the timed steps since step_timing was last set.";
     steps_timed: Counter Info Integer "" "Steps of serving threads that were timed" => "One in step_timing.";
     steps_long: Counter Info Integer "" "Timed steps that took more than 500 microseconds";

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Bodies that come event by event: an origin, or a client, sends the next one only when the other end has the one before. Whatever holds one back ends
-the case at its time limit. Every version of HTTP, each coding, with and without ESI, passed and missed; uploads, too.
+the case at its time limit. Every version of HTTP, each coding, with and without ESI, passed and missed; uploads, too. And how a body ends that has another
+digest than its origin says.
 
 Without aioquic (scripts/need-python) the cases over HTTP/3 are left out, and named.
 """
@@ -81,6 +82,11 @@ class Source:
             self.seen[path] += 1
             self.changed.notify_all()
 
+    def wait_for_reader(self, path, count):
+        with self.changed:
+            if not self.changed.wait_for(lambda: self.seen[path] >= count, LIMIT):
+                raise ConnectionError
+
     def has_come(self, path, wanted):
         with self.changed:
             return self.changed.wait_for(lambda: self.uploads[path] == wanted, 0.02)
@@ -94,6 +100,14 @@ class Source:
                 self.receive(s, path, fields, buf)
                 s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
                 buf = b""
+            elif "digest" in path:
+                # Chunked, or of a length that a client would take for the end.
+                is_chunked, half = "chunks" in path, b"x" * 25_000
+                piece = b"%x\r\n%s\r\n" % (len(half), half) if is_chunked else half
+                framing = b"Transfer-Encoding: chunked" if is_chunked else b"Content-Length: %d" % (2 * len(half))
+                s.sendall(b"HTTP/1.1 200 OK\r\nContent-Digest: sha-256=:AAAA:\r\n%s\r\n\r\n%s" % (framing, piece))
+                self.wait_for_reader(path, 1)
+                s.sendall(piece + (b"0\r\n\r\n" if is_chunked else b""))
             else:
                 self.send(s, path)
 
@@ -105,9 +119,7 @@ class Source:
         for n, event in enumerate(EVENTS):
             octets = packer.compress(event) + packer.flush(zlib.Z_SYNC_FLUSH) if is_packed else event
             s.sendall(b"%x\r\n%s\r\n" % (len(octets), octets))
-            with self.changed:
-                if not self.changed.wait_for(lambda: self.seen[path] > n, LIMIT):
-                    return s.close()
+            self.wait_for_reader(path, n + 1)
         end = packer.flush() if is_packed else b""
         s.sendall((b"%x\r\n%s\r\n" % (len(end), end) if end else b"") + b"0\r\n\r\n")
 
@@ -131,7 +143,7 @@ class OverH1:
     """One exchange, read as it comes."""
 
     def __init__(self, sock):
-        self.sock, self.head, self.chunks = sock, b"", Chunks()
+        self.sock, self.head, self.chunks, self.rest = sock, b"", Chunks(), b""
 
     def ask(self, method, path, fields):
         lines = [f"{method} {path} HTTP/1.1", "Host: bed.test", *(f"{n}: {v}" for n, v in fields)]
@@ -156,6 +168,8 @@ class OverH1:
                 octets, self.head = (self.head[at + 4:], self.head[:at + 4]) if at >= 0 else (b"", self.head)
             if b"chunked" in self.head and octets:
                 self.chunks.take(octets)
+            elif octets:
+                self.rest += octets
 
     def status(self):
         return int(self.head.split()[1]) if b"\r\n\r\n" in self.head else 0
@@ -169,6 +183,19 @@ class OverH1:
 
     def is_whole(self):
         return self.chunks.is_over
+
+    def is_cut(self):
+        """Whether the connection ended before the last chunk, or within the announced length."""
+        try:
+            while octets := self.sock.recv(65536):
+                if b"chunked" in self.head:
+                    self.chunks.take(octets)
+                else:
+                    self.rest += octets
+        except ConnectionResetError:
+            pass
+        length = self.get("content-length")
+        return not self.chunks.is_over and (length is None or len(self.rest) < int(length))
 
     def close(self):
         self.sock.close()
@@ -209,6 +236,10 @@ class OverStream:
 
     def is_whole(self):
         return self.own.end == "complete" and not self.conn.faults
+
+    def is_cut(self):
+        self.conn.wait(lambda: self.own.end)
+        return self.own.end == "reset"
 
     def close(self):
         self.conn.close()
@@ -322,6 +353,20 @@ def who_needs_all_of_it_refuses(report, bed):
             one.close()
 
 
+def another_digest_ends_a_body_visibly(report, bed):
+    for n, (version, framing, way) in enumerate(itertools.product(bed.versions, ("length", "chunks"), ("pass", "miss"))):
+        one = bed.versions[version]()
+        try:
+            path = f"/digest{n}-{framing}-{way}"
+            one.ask("GET", path, ())
+            one.wait(lambda: one.status())
+            bed.source.saw(path)
+            report.check(one.status() == 200 and one.is_cut(), f"{version} {framing} {way}: status {one.status()}, a whole body")
+        finally:
+            one.close()
+    report.comes(lambda: bed.counter("MAIN.fetch_digest"), 4 * len(bed.versions), "fetches that failed by their digest")
+
+
 def nobody_waits_for_the_end_of_a_miss(report, bed):
     """A second client gets a stream from its first event on, while the first one is still in it."""
     path, first, second = "/shared", bed.versions["h1"](), bed.versions["h2"]()
@@ -346,7 +391,7 @@ def nobody_waits_for_the_end_of_a_miss(report, bed):
         second.close()
 
 
-CASES = [events_arrive_one_by_one, signs_of_other_servers_count, uploads_arrive_piece_by_piece, who_needs_all_of_it_refuses, nobody_waits_for_the_end_of_a_miss]
+CASES = [events_arrive_one_by_one, signs_of_other_servers_count, uploads_arrive_piece_by_piece, who_needs_all_of_it_refuses, another_digest_ends_a_body_visibly, nobody_waits_for_the_end_of_a_miss]
 
 
 def main():

@@ -14,6 +14,7 @@ use std::ops::Range;
 
 use backend::BodyStatus;
 use cache::{FetchFailed, ObjRef};
+use message::digest::CONTENT_DIGEST;
 use message::range::{self, ByteRange, ContentRange, Slice, content_range};
 use message::{Head, conditional, names};
 use tables::close::SessClose;
@@ -295,6 +296,7 @@ impl Bereq {
         let mut old = Head::with_limits(self.beresp.limits());
         if old.load_from(stale.head()).is_ok() {
             old.unset(names::CONTENT_LENGTH);
+            old.unset(CONTENT_DIGEST);
             self.count_lost(|this| this.merge_fields(&old));
         }
     }

@@ -5,6 +5,7 @@
 use std::future::poll_fn;
 
 use cache::{BodyReadError, ObjRef, ObjectFlags, Reuse};
+use message::digest::{CONTENT_DIGEST, REPR_DIGEST};
 use message::{Head, LostHeader, names};
 use tables::close::SessClose;
 use tables::proxy_error::ProxyError;
@@ -19,6 +20,9 @@ use crate::bereq::{Bereq, FetchStep};
 use crate::httplog::BERESP;
 
 const NO_STORAGE: &str = "no storage";
+
+/// Fields that tell of the stored body. Those of a newer head don't replace them.
+const OF_THE_BODY: [&str; 4] = [names::CONTENT_ENCODING, names::CONTENT_LENGTH, CONTENT_DIGEST, REPR_DIGEST];
 
 #[derive(Debug)]
 pub(crate) struct RefreshFetch {
@@ -65,8 +69,10 @@ impl Bereq {
         if stale.flags().is_recoded {
             self.count_lost(|this| message::encoding::weaken_etag(&mut this.beresp));
         }
-        BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
-        BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_LENGTH);
+        // A 304 has no content, and the stored body may be another than the one that it speaks of.
+        for name in OF_THE_BODY {
+            BERESP.unset(&mut self.beresp, &mut self.log, name);
+        }
         self.count_lost(|this| this.merge(old));
         if self.fill.rfc9111 {
             // Fields that the 304 lacks are taken from the stored head (RFC 9111 3.2).
@@ -97,10 +103,10 @@ impl Bereq {
         self.beresp.set_status(200)?;
         self.beresp.set_reason(b"OK")?;
         BERESP.log_status(&self.beresp, &mut self.log);
-        for name in [names::CONTENT_LENGTH, names::CONTENT_ENCODING] {
+        for name in OF_THE_BODY {
             BERESP.unset(&mut self.beresp, &mut self.log, name);
         }
-        for name in [names::CONTENT_LENGTH, names::CONTENT_ENCODING, names::LAST_MODIFIED, names::ETAG] {
+        for name in OF_THE_BODY.into_iter().chain([names::LAST_MODIFIED, names::ETAG]) {
             let Some(value) = old.get(name) else { continue };
             BERESP.unset(&mut self.beresp, &mut self.log, name);
             BERESP.append(&mut self.beresp, &mut self.log, name, &[value])?;

@@ -12,6 +12,7 @@
 use backend::BodyStatus;
 use base::Vxid;
 use cache::{Busy, ObjRef, ObjectFlags};
+use message::digest::CONTENT_DIGEST;
 use message::names;
 use message::range::{self, ByteRange, ContentRange, Slice, content_range};
 use shm::vsl::Marker;
@@ -251,7 +252,9 @@ impl Bereq {
             self.log.count_lost();
         }
         BERESP.log_status(&self.beresp, &mut self.log);
-        BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_RANGE);
+        for name in [names::CONTENT_RANGE, CONTENT_DIGEST] {
+            BERESP.unset(&mut self.beresp, &mut self.log, name);
+        }
         self.count_lost(|this| {
             BERESP.force(&mut this.beresp, &mut this.log, names::CONTENT_LENGTH, dec(total).as_bytes())
         });
