@@ -3,7 +3,8 @@
 //!
 //! They are only for the client whose request caused the fetch, at that moment: they are never stored, and aren't sent
 //! to clients that wait for the same object. VCL doesn't see them. So only those without the effects of a response are
-//! forwarded: 102, which says nothing, and from 103 the headers for which RFC 8297 has it.
+//! forwarded: 102, which says nothing, from 103 the headers for which RFC 8297 has it, and from 104 those of resumable uploads
+//! (draft-ietf-httpbis-resumable-upload).
 
 use message::hop::{self, HopDirection};
 use message::{Head, names};
@@ -11,11 +12,14 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Most interim responses that a client gets for one request.
+/// Most interim responses that a client gets for one request. Reports of an upload's progress don't count: a fetch accepts 64 in all.
 const MAX: usize = 16;
 
 /// Headers of a 103 that are forwarded: links to load meanwhile, and the page's policy for them.
 const EARLY_HINTS: [&str; 2] = [message::links::LINK, "Content-Security-Policy"];
+
+/// Headers of a 104 that are forwarded: where an upload can go on, under which limits, and how much of it has come.
+const UPLOAD_RESUMPTION: [&str; 4] = [names::LOCATION, "Upload-Limit", "Upload-Offset", "Upload-Draft-Interop-Version"];
 
 /// The way; its clones are the same one.
 #[derive(Clone, Default)]
@@ -37,9 +41,11 @@ impl Interims {
             _ if lenient => &[],
             102 => &[],
             103 => &EARLY_HINTS,
+            104 => &UPLOAD_RESUMPTION,
             _ => return false,
         };
-        if self.0.borrow().passed == MAX {
+        let is_of_upload = interim.status() == 104;
+        if !is_of_upload && self.0.borrow().passed == MAX {
             return false;
         }
         let mut head = Head::with_limits(interim.limits());
@@ -52,7 +58,7 @@ impl Interims {
             goes_on && HopDirection::PassResponse.keeps(field) && !field.is(names::CONTENT_LENGTH)
         });
         let mut inner = self.0.borrow_mut();
-        inner.passed += 1;
+        inner.passed += usize::from(!is_of_upload);
         inner.waiting.push_back(head);
         true
     }

@@ -16,6 +16,7 @@ pub mod cookies;
 pub mod date;
 pub mod digest;
 pub mod encoding;
+pub mod forwarded;
 pub mod freshness;
 pub mod head;
 pub mod hop;

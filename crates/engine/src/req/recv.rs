@@ -4,6 +4,7 @@
 use std::future::poll_fn;
 
 use http1::Expect;
+use message::forwarded::{self, FORWARDED};
 use message::{HttpVersion, hop, names};
 use params::FeatureBit;
 use tables::close::SessClose;
@@ -210,6 +211,9 @@ impl Req {
             return;
         }
         self.forwarded_for();
+        if self.params.forwarded {
+            self.add_forwarded();
+        }
         self.name_hop();
         if self.params.x_forwarded_proto {
             let scheme: &[u8] = if self.client.sess.came_by_tls() { b"https" } else { b"http" };
@@ -247,6 +251,18 @@ impl Req {
     fn forwarded_for(&mut self) {
         let client = self.client.sess.ends.client_text();
         if REQ.extend(&mut self.ask.head, &mut self.log, names::X_FORWARDED_FOR, client.ip()).is_err() {
+            self.log.count_lost();
+        }
+    }
+
+    /// Adds this server's element of Forwarded (RFC 7239) to those that came.
+    fn add_forwarded(&mut self) {
+        let ends = &self.client.sess.ends;
+        let client = ends.client_text();
+        let client = matches!(ends.client(), net::Address::Inet(_)).then(|| client.ip());
+        let scheme = if self.client.sess.came_by_tls() { "https" } else { "http" };
+        let element = forwarded::element(client, self.ask.head.get(names::HOST), scheme);
+        if REQ.extend(&mut self.ask.head, &mut self.log, FORWARDED, &element).is_err() {
             self.log.count_lost();
         }
     }
