@@ -14,6 +14,7 @@ pub mod coding;
 pub mod conditional;
 pub mod cookies;
 pub mod date;
+pub mod dictionary;
 pub mod digest;
 pub mod encoding;
 pub mod forwarded;
@@ -35,6 +36,7 @@ pub mod tag_fields;
 pub mod tags;
 pub mod trace_context;
 pub mod ttl_rules;
+pub mod url_pattern;
 pub mod vary;
 
 pub use coding::{Coding, Codings};

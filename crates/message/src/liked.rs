@@ -128,7 +128,7 @@ impl AsRef<[u8]> for EncodingText {
 }
 
 /// The weight that parameters have, a thousand at most; `None` for what is none (RFC 9110 12.4.2).
-fn weight<'a>(parameters: impl Iterator<Item = &'a [u8]>) -> Option<u16> {
+pub(crate) fn weight<'a>(parameters: impl Iterator<Item = &'a [u8]>) -> Option<u16> {
     for parameter in parameters {
         let parameter = trim(parameter);
         let Some(rest) = parameter.strip_prefix(b"q").or_else(|| parameter.strip_prefix(b"Q")) else { continue };
