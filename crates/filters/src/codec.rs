@@ -6,6 +6,7 @@
 //! at the bound a decoder fails, whatever its stream says of itself. How much it makes at a step is bounded by the room it is given.
 
 mod brotli;
+mod dictionary;
 mod memory;
 mod zstd;
 
@@ -13,6 +14,7 @@ use message::Coding;
 
 use crate::FilterError;
 
+pub use dictionary::{RawDictionary, pack_against};
 pub use memory::{held as memory_held, refused as memory_refused, set_limit as set_memory_limit};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

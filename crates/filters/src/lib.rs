@@ -39,7 +39,7 @@ pub mod stitch;
 mod test_gunzip;
 
 pub use chain::{Chain, FilterAcct};
-pub use codec::{PackParams, Packed, memory_held, memory_refused, set_memory_limit};
+pub use codec::{PackParams, Packed, RawDictionary, memory_held, memory_refused, pack_against, set_memory_limit};
 pub use deliver::{DeliverFacts, DeliverInput, DeliverOpened, RangeVerdict, default_deliver, open_deliver};
 pub use error::{ChainOpenError, FilterError};
 pub use fetch::{FetchFacts, FetchInput, FetchOpened, Recode, default_fetch, open_fetch};
