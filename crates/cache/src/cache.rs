@@ -17,6 +17,7 @@ use crate::adopt::Adoption;
 use crate::ban::Bans;
 use crate::boc::Boc;
 use crate::busy::Busy;
+use crate::dictionaries::Dictionaries;
 use crate::digest::Digest;
 use crate::events::CacheEvent;
 use crate::evict::Evictor;
@@ -68,6 +69,9 @@ pub struct CacheParams {
     pub ban_lurker_sleep: f64,
     /// Release whose purges and counters of purges the cache has.
     pub compat: Compat,
+    /// Dictionaries that are kept at most, and the bytes that they may take (0: none are kept).
+    pub dictionary_max: usize,
+    pub dictionary_space: u64,
     /// Bytes that forms of objects may take (0: none are kept).
     pub form_space: u64,
     /// Objects evicted for one object at most.
@@ -99,6 +103,8 @@ impl Default for CacheParams {
             ban_lurker_batch: 8,
             ban_lurker_sleep: 0.010,
             compat: Compat::default(),
+            dictionary_max: 1000,
+            dictionary_space: 32 << 20,
             form_space: 64 << 20,
             nuke_limit: 50,
             rush_exponent: 3,
@@ -162,6 +168,7 @@ pub(crate) struct CacheShared {
     pub bans: Bans,
     pub tags: Tags,
     pub forms: FormKeeper,
+    pub dictionaries: Dictionaries,
     pub main: &'static Main,
     pub clock: Clock,
     pub heads: Box<dyn HeadReader>,
@@ -251,6 +258,7 @@ impl Cache {
         let homes = stores.all().iter().filter(|store| store.home().is_some()).map(|store| store.id()).collect();
         let former = FormerWorker::new(stores.clone());
         let forms = FormKeeper::new(main, stores.all().len(), params.form_space);
+        let dictionaries = Dictionaries::new(main, params.dictionary_space, params.dictionary_max);
         let evictors = stores.all().iter().map(|_| Evictor::new(main)).collect();
         let cache = Cache(Arc::new(CacheShared {
             shards: (0..SHARDS).map(shard).collect(),
@@ -258,6 +266,7 @@ impl Cache {
             bans: Bans::new(main, &clock),
             tags: Tags::with_space(params.tag_space),
             forms,
+            dictionaries,
             main,
             clock,
             heads,
@@ -284,6 +293,7 @@ impl Cache {
         self.0.hot_params.set(&params);
         self.0.tags.set_space(params.tag_space);
         self.0.forms.set_space(params.form_space);
+        self.0.dictionaries.set_bounds(params.dictionary_space, params.dictionary_max);
         self.0.params.store(Arc::new(params));
     }
 

@@ -17,6 +17,7 @@ use std::sync::{Arc, Weak};
 use base::Mono;
 use base::critical::Lock;
 use message::Coding;
+use message::dictionary::DictionaryHash;
 use storage::{Buf, Store, StoreId};
 use tables::counters::Main;
 
@@ -37,14 +38,42 @@ const MAKERS: usize = 8;
 const IDLE: u32 = 30;
 /// Forms that are looked at to make room for one.
 const LOOKS: usize = 32;
+/// Forms of one object that were compressed against dictionaries, and refusals of such forms that are remembered.
+const AGAINST: usize = 8;
 /// Uses that count, until its next look.
 const MAX_FREQ: u8 = 3;
 /// Deliveries that wanted a form before it is made.
 const DEMAND: u8 = 3;
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FormCoding {
+    /// One that any client may take that accepts it.
+    Plain(Coding),
+    /// `dcz`: compressed against the dictionary with this hash.
+    Against(DictionaryHash),
+}
+
+impl FormCoding {
+    fn is_against(self) -> bool {
+        matches!(self, FormCoding::Against(..))
+    }
+}
+
+impl From<DictionaryHash> for FormCoding {
+    fn from(hash: DictionaryHash) -> Self {
+        FormCoding::Against(hash)
+    }
+}
+
+impl From<Coding> for FormCoding {
+    fn from(coding: Coding) -> Self {
+        FormCoding::Plain(coding)
+    }
+}
+
 /// A body in another encoding than the stored one, or in the same one but compressed harder.
 pub struct Form {
-    coding: Coding,
+    coding: FormCoding,
     is_hard: bool,
     pieces: Box<[Buf]>,
     bytes: u64,
@@ -55,7 +84,7 @@ pub struct Form {
 }
 
 impl Form {
-    pub fn coding(&self) -> Coding {
+    pub fn coding(&self) -> FormCoding {
         self.coding
     }
 
@@ -97,15 +126,44 @@ pub(crate) struct Forms {
     kept: Vec<Arc<Form>>,
     /// Encodings for which a form isn't possible or worthwhile: one bit for each, for normal and for hard compression.
     refused: u8,
+    /// The same for compression against dictionaries, the latest ones.
+    refused_against: VecDeque<(FormCoding, bool)>,
 }
 
 impl Forms {
-    fn find(&self, coding: Coding) -> Option<&Arc<Form>> {
+    fn find(&self, coding: FormCoding) -> Option<&Arc<Form>> {
         self.kept.iter().find(|form| form.coding == coding)
     }
 
     fn refusal(coding: Coding, is_hard: bool) -> u8 {
         1 << (coding as u8 + if is_hard { Coding::ALL.len() as u8 } else { 0 })
+    }
+
+    fn is_refused(&self, coding: FormCoding, is_hard: bool) -> bool {
+        match coding {
+            FormCoding::Plain(coding) => self.refused & Forms::refusal(coding, is_hard) != 0,
+            FormCoding::Against(..) => self.refused_against.contains(&(coding, is_hard)),
+        }
+    }
+
+    fn refuse(&mut self, coding: FormCoding, is_hard: bool) {
+        match coding {
+            FormCoding::Plain(coding) => self.refused |= Forms::refusal(coding, is_hard),
+            FormCoding::Against(..) => {
+                self.refused_against.truncate(AGAINST - 1);
+                self.refused_against.push_front((coding, is_hard));
+            }
+        }
+    }
+
+    fn keep(&mut self, form: Arc<Form>) {
+        self.kept.retain(|other| other.coding != form.coding);
+        let is_full = self.kept.iter().filter(|other| other.coding.is_against()).count() == AGAINST;
+        if is_full && form.coding.is_against() {
+            let oldest = self.kept.iter().position(|other| other.coding.is_against());
+            oldest.map(|oldest| self.kept.remove(oldest));
+        }
+        self.kept.push(form);
     }
 
     pub fn charged_bytes(&self) -> u64 {
@@ -154,7 +212,7 @@ struct Inner {
     /// All forms, the one looked at longest ago first. Includes some that have been dropped.
     clock: VecDeque<(Weak<Objcore>, Weak<Form>)>,
     /// Forms that are being made: the objcore's address (the maker of a form holds the objcore) and the encoding.
-    making: Vec<(usize, Coding)>,
+    making: Vec<(usize, FormCoding)>,
 }
 
 impl Inner {
@@ -273,7 +331,7 @@ impl FormKeeper {
         done
     }
 
-    fn begin(&self, oc: &Objcore, coding: Coding) -> bool {
+    fn begin(&self, oc: &Objcore, coding: FormCoding) -> bool {
         let address = std::ptr::from_ref(oc).addr();
         let mut inner = self.inner.lock();
         let may = inner.making.len() < MAKERS && !inner.making.contains(&(address, coding));
@@ -283,7 +341,7 @@ impl FormKeeper {
         may
     }
 
-    fn end(&self, oc: &Objcore, coding: Coding) {
+    fn end(&self, oc: &Objcore, coding: FormCoding) {
         let address = std::ptr::from_ref(oc).addr();
         self.inner.lock().making.retain(|making| *making != (address, coding));
     }
@@ -295,8 +353,8 @@ fn second_of(now: Mono) -> u32 {
 
 impl Cache {
     /// The form of an object in that encoding, if there is one. Call it for a form that is about to be delivered.
-    pub fn form(&self, obj: &ObjRef, coding: Coding, now: Mono) -> Option<Arc<Form>> {
-        let form = obj.objcore().forms()?.find(coding)?.clone();
+    pub fn form(&self, obj: &ObjRef, coding: impl Into<FormCoding>, now: Mono) -> Option<Arc<Form>> {
+        let form = obj.objcore().forms()?.find(coding.into())?.clone();
         form.note_use(second_of(now));
         self.shared().main.form_hit.tally();
         Some(form)
@@ -309,19 +367,29 @@ impl Cache {
         if keeper.space.load(Relaxed) == 0 || !keeper.demand.note(obj.objcore(), coding) {
             return None;
         }
-        self.right_to_form(obj, coding, false)
+        self.right_to_form(obj, coding.into(), false)
+    }
+
+    /// Like [`Cache::wants_form`], but at once: a client has the dictionary, and would get most of the body again.
+    pub fn wants_form_against(&self, obj: &ObjRef, hash: DictionaryHash) -> Option<FormRight> {
+        self.right_to_form(obj, FormCoding::Against(hash), false)
+    }
+
+    /// True if such a form of the object was of no use, or there was no room for it.
+    pub fn is_form_refused(&self, obj: &ObjRef, coding: impl Into<FormCoding>) -> bool {
+        obj.objcore().forms().is_some_and(|forms| forms.is_refused(coding.into(), false))
     }
 
     /// Like [`Cache::wants_form`], but at once, and for a form compressed as hard as possible.
-    pub fn wants_hard_form(&self, obj: &ObjRef, coding: Coding) -> Option<FormRight> {
-        self.right_to_form(obj, coding, true)
+    pub fn wants_hard_form(&self, obj: &ObjRef, coding: impl Into<FormCoding>) -> Option<FormRight> {
+        self.right_to_form(obj, coding.into(), true)
     }
 
-    fn right_to_form(&self, obj: &ObjRef, coding: Coding, is_hard: bool) -> Option<FormRight> {
+    fn right_to_form(&self, obj: &ObjRef, coding: FormCoding, is_hard: bool) -> Option<FormRight> {
         let keeper = &self.shared().forms;
         let oc = obj.objcore();
         let forms = oc.forms();
-        let is_refused = forms.as_ref().is_some_and(|forms| forms.refused & Forms::refusal(coding, is_hard) != 0);
+        let is_refused = forms.as_ref().is_some_and(|forms| forms.is_refused(coding, is_hard));
         let is_there = forms.and_then(|forms| forms.find(coding).map(|form| form.is_hard));
         if keeper.space.load(Relaxed) == 0
             || is_refused
@@ -367,7 +435,7 @@ pub enum NoForm {
 pub struct FormRight {
     cache: Cache,
     obj: ObjRef,
-    coding: Coding,
+    coding: FormCoding,
     is_hard: bool,
     store: Arc<Store>,
     pieces: Vec<Buf>,
@@ -384,7 +452,7 @@ impl FormRight {
         &self.obj
     }
 
-    pub fn coding(&self) -> Coding {
+    pub fn coding(&self) -> FormCoding {
         self.coding
     }
 
@@ -466,10 +534,7 @@ impl FormRight {
             _charge: charge,
         });
         let oc = self.obj.objcore();
-        let kept = shared.forms.change(oc, |forms| {
-            forms.kept.retain(|other| other.coding != form.coding);
-            forms.kept.push(form.clone());
-        });
+        let kept = shared.forms.change(oc, |forms| forms.keep(form.clone()));
         if !kept {
             return Err(NoForm::Gone);
         }
@@ -486,8 +551,7 @@ impl FormRight {
     fn note_refusal(&self) {
         let shared = self.cache.shared();
         shared.main.form_refused.inc();
-        let refusal = Forms::refusal(self.coding, self.is_hard);
-        shared.forms.change(self.obj.objcore(), |forms| forms.refused |= refusal);
+        shared.forms.change(self.obj.objcore(), |forms| forms.refuse(self.coding, self.is_hard));
     }
 
     pub fn take_events(&mut self) -> Vec<CacheEvent> {

@@ -153,6 +153,7 @@ impl Cache {
             }
             count.max(removed)
         };
+        shared.dictionaries.purge(digest);
         log.commit(log.done(seq));
         for (oc, times) in dead {
             let ttl_left = times.t_origin.plus(times.ttl).since(shared.now());

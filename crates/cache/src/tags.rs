@@ -445,6 +445,8 @@ impl TagPurge {
             self.at = Some(at);
             return None;
         }
+        // Again: an object whose tags were read before is marked now.
+        shared.dictionaries.purge_key(&at.key);
         let log = &shared.bans.log;
         // Survivors that are still to come bear keys, too.
         if !shared.adoption.is_on() {
@@ -464,6 +466,7 @@ impl TagPurge {
         shared.former.tell(|| journal::tag_purge(0, &key, soft));
         let (seq, ticket) = shared.tags.enter(shared, &key, self.is_soft.then_some(self.now), self.own);
         self.last = ticket;
+        shared.dictionaries.purge_key(&key);
         let stage = if self.is_soft { Stage::Soften } else { Stage::Mark };
         Some(Progress { key, seq, stage, end: usize::MAX })
     }

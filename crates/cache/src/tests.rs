@@ -3,6 +3,7 @@
 
 mod adopt;
 mod bans;
+mod dictionaries;
 mod fills;
 mod forms;
 mod homes;

@@ -48,6 +48,8 @@ pub fn cache_params(params: &Params) -> cache::CacheParams {
         nuke_limit: params.nuke_limit,
         rush_exponent: params.rush_exponent as usize,
         stale_serves_waiters: params.compat().is_9(),
+        dictionary_max: params.dictionary_max as usize,
+        dictionary_space: params.dictionary_space,
         form_space: params.form_space,
         tag_space: params.tag_space,
         transit_buffer: Some(params.transit_buffer).filter(|bytes| *bytes > 0),

@@ -9,8 +9,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use base::clock;
-use cache::{CacheEvent, FormRight, NoForm};
-use filters::{Chain, FilterName, FilterState, FilterStep, PackParams, Packed, Unpack};
+use cache::{CacheEvent, Dictionary, FormCoding, FormRight, NoForm, ObjRef};
+use filters::{Chain, FilterError, FilterName, FilterState, FilterStep, PackParams, Packed, Unpack};
 use message::Coding;
 use params::Params;
 use storage::Buf;
@@ -40,6 +40,15 @@ impl From<NoForm> for FormFailure {
         }
     }
 }
+
+/// A body that can't be decoded or encoded won't be so later.
+impl From<FilterError> for FormFailure {
+    fn from(_: FilterError) -> Self {
+        FormFailure::Refused
+    }
+}
+
+pub(crate) type Sink<'s> = &'s mut dyn FnMut(&[u8]) -> Result<(), FormFailure>;
 
 pub fn apply(params: &Params) {
     filters::set_memory_limit(params.coding_memory);
@@ -72,12 +81,18 @@ impl Engine {
         let engine = self.clone();
         rt::spawn(async move {
             let mut right = right;
-            if right.coding() != Coding::Identity {
-                return engine.pack(right).await;
+            if right.coding() != FormCoding::Plain(Coding::Identity) {
+                return engine.pack(right, None).await;
             }
-            let made = contained(pin!(engine.unpack(&mut right))).await;
+            let obj = right.object().clone();
+            let made = contained(pin!(engine.unpack(&obj, &mut |bytes| Ok(right.add(bytes)?)))).await;
             engine.end_form(right, made);
         });
+    }
+
+    pub(crate) fn make_form_against(self: &Arc<Self>, right: FormRight, dictionary: Arc<Dictionary>) {
+        let engine = self.clone();
+        rt::spawn(async move { engine.pack(right, Some(dictionary)).await });
     }
 
     pub(crate) fn end_form(&self, mut right: FormRight, made: Result<Result<(), FormFailure>, Panic>) {
@@ -100,14 +115,15 @@ impl Engine {
         events.iter().for_each(|event| self.log_event(*event));
     }
 
-    async fn unpack(&self, right: &mut FormRight) -> Result<(), FormFailure> {
-        let mut chain = undoing(right.object().flags().coding).ok_or(FormFailure::Refused)?;
-        let mut reader = right.object().reader(0);
+    /// Gives `sink` the decoded body of an object that is stored in an encoding.
+    pub(crate) async fn unpack(&self, obj: &ObjRef, sink: Sink<'_>) -> Result<(), FormFailure> {
+        let mut chain = undoing(obj.flags().coding).ok_or(FormFailure::Refused)?;
+        let mut reader = obj.reader(0);
         loop {
             let piece = reader.next().await.map_err(|_| FormFailure::Gone)?;
             let (mut bytes, is_last) = (piece.as_deref().unwrap_or_default(), piece.is_none());
             loop {
-                let step = self.step(&mut chain, bytes, is_last, right)?;
+                let step = self.step(&mut chain, bytes, is_last, sink)?;
                 bytes = &bytes[step.consumed..];
                 rt::spent_guess(chain.take_micros()).await;
                 match step.state {
@@ -124,19 +140,19 @@ impl Engine {
         chain: &mut Chain,
         bytes: &[u8],
         is_last: bool,
-        right: &mut FormRight,
+        sink: Sink<'_>,
     ) -> Result<FilterStep, FormFailure> {
         let began = clock::now();
         let stepped = filters::with_room(|room| {
-            let step = chain.step(bytes, is_last, room).map_err(|_| FormFailure::Refused)?;
-            right.add(&room[..step.produced])?;
+            let step = chain.step(bytes, is_last, room)?;
+            sink(&room[..step.produced])?;
             Ok(step)
         });
         self.main.form_work.add(began.elapsed().as_micros() as u64);
         stepped
     }
 
-    async fn pack(self: &Arc<Self>, right: FormRight) {
+    async fn pack(self: &Arc<Self>, right: FormRight, dictionary: Option<Arc<Dictionary>>) {
         let bytes = right.object().body_len().unwrap_or(0);
         if !(LEAST_BYTES..=MOST_BYTES).contains(&bytes) {
             return right.refuse();
@@ -150,7 +166,7 @@ impl Engine {
                 Err(_) => return,
             }
         }
-        packer::pack(packer::PackJob { engine: self.clone(), right, pieces });
+        packer::pack(packer::PackJob { engine: self.clone(), right, pieces, dictionary });
     }
 
     pub(crate) fn count_form(&self, chain: &Chain) {

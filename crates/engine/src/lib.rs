@@ -13,6 +13,7 @@ pub mod cluster;
 pub mod conn_queue;
 pub mod contain;
 pub mod current;
+mod dictionaries;
 mod drain;
 pub mod early;
 pub mod engine;

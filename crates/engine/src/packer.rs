@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 
 use base::clock;
-use cache::FormRight;
-use filters::{Chain, FilterState, Gzip, GzipParams, Pack, PackParams, Packed};
+use cache::{Dictionary, FormCoding, FormRight};
+use filters::{Chain, FilterState, Gzip, GzipParams, Pack, PackParams, Packed, RawDictionary, pack_against};
 use message::Coding;
 use storage::Buf;
 
@@ -27,6 +27,7 @@ pub(crate) struct PackJob {
     pub right: FormRight,
     /// The body in stored form.
     pub pieces: Vec<Buf>,
+    pub dictionary: Option<Arc<Dictionary>>,
 }
 
 pub(crate) fn pack(job: PackJob) {
@@ -43,20 +44,25 @@ pub(crate) fn pack(job: PackJob) {
 
 fn work(jobs: &Receiver<PackJob>) {
     sys::limits::take_least_share();
-    while let Ok(PackJob { engine, mut right, pieces }) = jobs.recv() {
+    while let Ok(PackJob { engine, mut right, pieces, dictionary }) = jobs.recv() {
         let began = clock::now();
         let made = {
             let _contained = base::critical::contain();
-            catch_unwind(AssertUnwindSafe(|| run(&engine, &mut right, &pieces)))
+            catch_unwind(AssertUnwindSafe(|| run(&engine, &mut right, &pieces, dictionary.as_deref())))
         };
         engine.end_form(right, made.map_err(|_| Panic));
-        drop(pieces);
+        drop((pieces, dictionary));
         tables::counters::flush();
         std::thread::sleep(began.elapsed());
     }
 }
 
-fn run(engine: &Engine, right: &mut FormRight, pieces: &[Buf]) -> Result<(), FormFailure> {
+fn run(
+    engine: &Engine,
+    right: &mut FormRight,
+    pieces: &[Buf],
+    dictionary: Option<&Dictionary>,
+) -> Result<(), FormFailure> {
     let stored: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
     let plain = unpacked(engine, right.object().flags().coding, pieces)?;
     let params = engine.params.load();
@@ -64,7 +70,19 @@ fn run(engine: &Engine, right: &mut FormRight, pieces: &[Buf]) -> Result<(), For
     let pack = PackParams { bytes: Some(plain.len() as u64), ..pack };
     let level = if right.is_hard() { 9 } else { params.gzip_level as u8 };
     let mut chain = Chain::new();
-    let most = match right.coding() {
+    let coding = match (right.coding(), dictionary) {
+        (FormCoding::Plain(coding), _) => coding,
+        (FormCoding::Against(_), Some(dictionary)) => {
+            let began = clock::now();
+            let most = stored - stored / GAIN;
+            let dictionary = RawDictionary { hash: &dictionary.hash, bytes: &dictionary.bytes };
+            let made = pack_against(dictionary, &plain, pack, |piece| add_below(right, piece, most));
+            engine.main.form_work.add(began.elapsed().as_micros() as u64);
+            return made;
+        }
+        (FormCoding::Against(_), None) => return Err(FormFailure::Gone),
+    };
+    let most = match coding {
         Coding::Identity => return Err(FormFailure::Refused),
         // For those that take nothing else.
         Coding::Gzip => {
@@ -83,15 +101,18 @@ fn run(engine: &Engine, right: &mut FormRight, pieces: &[Buf]) -> Result<(), For
     engine.count_form(&chain);
     let mut rest = &plain[..];
     loop {
-        let step = engine.step(&mut chain, rest, true, right)?;
+        let step = engine.step(&mut chain, rest, true, &mut |piece| add_below(right, piece, most))?;
         rest = &rest[step.consumed..];
-        if right.bytes() > most || right.object().is_dying() {
-            return Err(FormFailure::Refused);
-        }
         if step.state == FilterState::End {
             return Ok(());
         }
     }
+}
+
+/// Appends to a form that is of use only below `most` bytes.
+fn add_below(right: &mut FormRight, piece: &[u8], most: u64) -> Result<(), FormFailure> {
+    right.add(piece)?;
+    if right.bytes() > most || right.object().is_dying() { Err(FormFailure::Refused) } else { Ok(()) }
 }
 
 /// The longest body that is compressed, by its decompressed bytes.
@@ -100,7 +121,9 @@ const MOST_PLAIN: usize = 64 << 20;
 /// The whole decompressed body. This thread holds one at a time.
 fn unpacked(engine: &Engine, coding: Coding, pieces: &[Buf]) -> Result<Vec<u8>, FormFailure> {
     let began = clock::now();
-    let mut chain = undoing(coding).ok_or(FormFailure::Refused)?;
+    let Some(mut chain) = undoing(coding) else {
+        return Ok(pieces.iter().flat_map(|piece| piece.iter().copied()).collect());
+    };
     let mut plain = Vec::new();
     let mut ended = false;
     for (at, piece) in pieces.iter().enumerate() {

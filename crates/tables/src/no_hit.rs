@@ -109,6 +109,7 @@ uncacheable! {
     NoRoom "no-room" "its store had no room for it, or its memory was fully in use (a store on disk)";
     Authorization "authorization" "the request had Authorization, and the response doesn't allow sharing (feature rfc9111)";
     Peer "peer" "the peer that owns its key doesn't cache it (--peers)";
+    Dictionary "dictionary" "its body is compressed against a compression dictionary, and isn't for all clients";
     Status "status" "its status isn't cacheable without explicit freshness, or isn't understood (must-understand; feature rfc9111)";
 }
 

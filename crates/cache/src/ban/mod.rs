@@ -22,6 +22,7 @@ use storage::journal::{JournalPeer, JournalTicket};
 use tables::counters::Main;
 
 pub(crate) use self::kept::KeptBans;
+pub(crate) use self::spec::BanSubject;
 pub use self::spec::{BAN_FIELDS, BanError, BanSpec};
 use crate::cache::{Cache, CacheShared};
 use crate::journal::CacheJournal;
@@ -55,6 +56,11 @@ pub(crate) struct Ban {
 impl Ban {
     pub fn is_completed(&self) -> bool {
         self.is_completed.load(Acquire)
+    }
+
+    /// True if the ban may mean the object of a dictionary.
+    pub fn may_hit<S: BanSubject + CacheRequest>(&self, shared: &CacheShared, subject: &S) -> bool {
+        self.spec.may_match(shared, self.mono, subject)
     }
 
     /// True if a request that came when `arrival_sequence` was the newest must still be tested against this ban.
@@ -143,9 +149,9 @@ impl Bans {
 
     /// Adds a ban to the list that was made at `made`; with `dups` older ones that say the same are done. Not before [`Cache::unkept`]
     /// has ended is it sure to be kept.
-    pub fn insert(&self, spec: BanSpec, (real, mono): (Real, Mono), dups: bool) {
+    pub fn insert(&self, spec: BanSpec, (real, mono): (Real, Mono), dups: bool) -> Arc<Ban> {
         let is_for_lurker = !spec.has_req();
-        let ticket = {
+        let (ban, ticket) = {
             let mut list = self.inner.lock();
             let ban = Ban {
                 seq: self.next_seq(),
@@ -167,13 +173,15 @@ impl Bans {
                 }
             }
             self.newest.store(ban.seq, Release);
-            list.entries.push_back(BanListEntry { ban: Arc::new(ban), refs: 0, pins: 0 });
-            ticket
+            let ban = Arc::new(ban);
+            list.entries.push_back(BanListEntry { ban: ban.clone(), refs: 0, pins: 0 });
+            (ban, ticket)
         };
         self.log.commit(ticket);
         if is_for_lurker {
             self.kick();
         }
+        ban
     }
 
     fn count(&self, ban: &Ban) {
@@ -423,6 +431,19 @@ impl Bans {
         }
     }
 
+    /// True if one of the bans behind number `from` `hits`.
+    pub fn any_since(&self, from: u64, hits: impl Fn(&Ban) -> bool) -> bool {
+        let mut below = self.newest.load(Acquire);
+        loop {
+            let chunk = self.chunk(from, below);
+            let Some(last) = chunk.last() else { return false };
+            below = last.seq - 1;
+            if chunk.iter().any(|ban| hits(ban)) {
+                return true;
+            }
+        }
+    }
+
     /// The newest bans in (`from`, `to`], newest first.
     fn chunk(&self, from: u64, to: u64) -> Vec<Arc<Ban>> {
         let list = self.inner.lock();
@@ -462,7 +483,8 @@ impl Cache {
         let shared = self.shared();
         shared.former.tell(|| kept::told(&spec));
         let now = (shared.clock.real(), shared.clock.mono());
-        shared.bans.insert(spec, now, shared.params.load().ban_dups);
+        let ban = shared.bans.insert(spec, now, shared.params.load().ban_dups);
+        shared.dictionaries.ban(shared, &ban);
     }
 
     /// Adds a ban that was made elsewhere at that time, from which TTLs and ages count.
@@ -472,6 +494,7 @@ impl Cache {
         let now = shared.clock.mono();
         // Clocks differ: none is made in the future.
         let mono = Mono(shared.clock.mono_of(made).0.min(now.0));
-        shared.bans.insert(spec, (shared.clock.real_of(mono), mono), shared.params.load().ban_dups);
+        let ban = shared.bans.insert(spec, (shared.clock.real_of(mono), mono), shared.params.load().ban_dups);
+        shared.dictionaries.ban(shared, &ban);
     }
 }

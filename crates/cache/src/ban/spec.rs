@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use base::Mono;
 use base::text::parse_duration;
+use storage::ObjectTimes;
 
 use crate::cache::CacheShared;
 use crate::objcore::Objcore;
@@ -20,6 +21,29 @@ pub(super) const HEAD_BYTES: u64 = 16;
 const NAME_LIMIT: usize = 126;
 
 const TEST_LIMIT: usize = 256;
+
+/// The facts about an object that a ban tests.
+pub(crate) trait BanSubject {
+    fn with_head<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Option<R>;
+
+    fn times(&self) -> ObjectTimes;
+
+    fn last_use(&self) -> Option<Mono>;
+}
+
+impl BanSubject for Objcore {
+    fn with_head<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        self.with_head_block(|head_block| read(head_block.head()))
+    }
+
+    fn times(&self) -> ObjectTimes {
+        self.times()
+    }
+
+    fn last_use(&self) -> Option<Mono> {
+        self.last_use()
+    }
+}
 
 /// A parsed ban. Its text form (`Display`) is that of `ban.list`.
 #[derive(Default)]
@@ -230,6 +254,16 @@ impl BanSpec {
             test.matches(shared, made, oc, req)
         })
     }
+
+    /// True unless a test fails of what is known of the request that brought the object: its URL and host.
+    pub(super) fn may_match<S: BanSubject + CacheRequest>(
+        &self,
+        shared: &CacheShared,
+        made: Mono,
+        subject: &S,
+    ) -> bool {
+        self.tests.iter().all(|test| !test.field.is_kept() || test.matches(shared, made, subject, Some(subject)))
+    }
 }
 
 /// Fields that a ban can test, besides headers (`req.http.*`, `obj.http.*`).
@@ -255,6 +289,16 @@ impl Field {
             "obj.last_hit" => Field::ObjLastHit,
             _ => return None,
         })
+    }
+
+    /// False for what is only known of an object that is in the cache, and of a request for it.
+    fn is_kept(&self) -> bool {
+        match self {
+            Self::ReqHttp(name) => name.eq_ignore_ascii_case("host"),
+            Self::ObjLastHit => false,
+            Self::ReqUrl | Self::ObjStatus | Self::ObjHttp(_) => true,
+            Self::ObjTtl | Self::ObjAge | Self::ObjGrace | Self::ObjKeep => true,
+        }
     }
 
     fn is_req(&self) -> bool {
@@ -326,21 +370,27 @@ impl Test {
         same_value && self.field == other.field && self.oper == other.oper
     }
 
-    fn matches(&self, shared: &CacheShared, made: Mono, oc: &Objcore, req: Option<&dyn CacheRequest>) -> bool {
+    fn matches<S: BanSubject>(
+        &self,
+        shared: &CacheShared,
+        made: Mono,
+        subject: &S,
+        req: Option<&dyn CacheRequest>,
+    ) -> bool {
         match &self.field {
             Field::ReqUrl => req.is_some_and(|req| self.matches_text(shared, Some(req.url()))),
             Field::ReqHttp(name) => req.is_some_and(|req| self.matches_text(shared, req.header(name))),
-            Field::ObjHttp(name) => oc
-                .with_head_block(|head_block| self.matches_text(shared, shared.heads.header(head_block.head(), name)))
-                .unwrap_or(false),
-            Field::ObjStatus => oc
-                .with_head_block(|head_block| {
-                    let status = shared.heads.status(head_block.head());
+            Field::ObjHttp(name) => {
+                subject.with_head(|head| self.matches_text(shared, shared.heads.header(head, name))).unwrap_or(false)
+            }
+            Field::ObjStatus => subject
+                .with_head(|head| {
+                    let status = shared.heads.status(head);
                     self.matches_text(shared, Some(status.to_string().as_bytes()))
                 })
                 .unwrap_or(false),
             Field::ObjTtl | Field::ObjAge | Field::ObjGrace | Field::ObjKeep | Field::ObjLastHit => {
-                self.matches_time(made, oc)
+                self.matches_time(made, subject)
             }
         }
     }
@@ -360,15 +410,15 @@ impl Test {
 
     /// TTL, age and the time since the last use are those of the moment when the ban was made. A use that isn't known hits
     /// nothing.
-    fn matches_time(&self, made: Mono, oc: &Objcore) -> bool {
+    fn matches_time<S: BanSubject>(&self, made: Mono, subject: &S) -> bool {
         let Value::Seconds(seconds) = self.value else { return false };
-        let times = oc.times();
+        let times = subject.times();
         let (a, b) = match self.field {
             Field::ObjTtl => (times.t_origin.0 + times.ttl, made.0 + seconds),
             Field::ObjAge => (-times.t_origin.0, seconds - made.0),
             Field::ObjGrace => (times.grace, seconds),
             Field::ObjKeep => (times.keep, seconds),
-            Field::ObjLastHit => match oc.last_use() {
+            Field::ObjLastHit => match subject.last_use() {
                 Some(at) => (-at.0, seconds - made.0),
                 None => return false,
             },

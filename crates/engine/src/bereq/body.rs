@@ -196,7 +196,7 @@ impl Bereq {
         self.fill.settings.filters.complete_list(CacheSide::Fetch, || self.default_filters(), coding)
     }
 
-    fn beresp_coding(&self) -> Option<Coding> {
+    pub(super) fn beresp_coding(&self) -> Option<Coding> {
         Coding::of_content(self.beresp.joined(names::CONTENT_ENCODING).as_deref())
     }
 
@@ -587,6 +587,7 @@ impl Bereq {
         poll_fn(|cx| self.busy().poll_whole(cx)).await;
         let busy = self.take_busy();
         let object = busy.object();
+        let dictionary = self.dictionary_source(&object);
         // The exchange has compared what came with what was announced, and filters change the length.
         let finished = busy.finish(None);
         self.mark("BerespBody");
@@ -594,6 +595,9 @@ impl Bereq {
         match finished {
             Ok(length) => {
                 self.log.record(Tag::Length).num(length);
+                if let Some(source) = dictionary {
+                    self.engine.learn_dictionary(object, source);
+                }
             }
             Err(_) => self.fetch_error("body of another length than announced"),
         }

@@ -12,6 +12,7 @@
 mod body;
 pub(crate) mod body_filters;
 mod ctx;
+mod dictionary;
 pub(crate) mod digests;
 mod error;
 mod fetch;

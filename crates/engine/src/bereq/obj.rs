@@ -218,6 +218,7 @@ impl Bereq {
             | Uncacheable::NoRoom
             | Uncacheable::Peer
             | Uncacheable::Authorization
+            | Uncacheable::Dictionary
             | Uncacheable::Status => None,
         };
         let word = cause.word().as_bytes();

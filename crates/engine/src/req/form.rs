@@ -7,7 +7,8 @@
 
 use std::sync::Arc;
 
-use cache::{Form, ObjRef};
+use cache::{Form, FormCoding, ObjRef};
+use message::dictionary::DCZ;
 use message::{Coding, Codings, names};
 
 use super::Req;
@@ -53,7 +54,7 @@ impl Req {
     }
 
     /// True if nothing but the encoding of the body changes.
-    fn may_have_form(&self, obj: &ObjRef) -> bool {
+    pub(super) fn may_have_form(&self, obj: &ObjRef) -> bool {
         let flags = obj.flags();
         let does_esi = flags.has_esi && !self.settings.disable_esi;
         let has_body = !matches!(self.resp.head.status() % 1000, 204 | 206 | 304);
@@ -102,6 +103,7 @@ impl Req {
     fn pack_harder(&self, obj: &ObjRef, form: &Form) {
         if !form.is_hard()
             && form.uses().is_multiple_of(HARD_USES)
+            && let FormCoding::Plain(_) = form.coding()
             && let Some(right) = self.engine().cache.wants_hard_form(obj, form.coding())
         {
             self.engine().make_form(right);
@@ -127,16 +129,18 @@ impl Req {
     }
 
     /// The head says what the form is in.
-    pub(super) fn name_form(&mut self, coding: Coding) {
+    pub(super) fn name_form(&mut self, coding: FormCoding) {
         self.drop_digests();
-        match coding {
-            Coding::Identity => RESP.unset(&mut self.resp.head, &mut self.log, names::CONTENT_ENCODING),
-            Coding::Gzip | Coding::Brotli | Coding::Zstd => {
-                let token = coding.token().as_bytes();
-                if RESP.force(&mut self.resp.head, &mut self.log, names::CONTENT_ENCODING, token).is_err() {
-                    self.log.count_lost();
-                }
+        let token = match coding {
+            FormCoding::Plain(Coding::Identity) => {
+                return RESP.unset(&mut self.resp.head, &mut self.log, names::CONTENT_ENCODING);
             }
+            FormCoding::Plain(coding) => coding.token(),
+            FormCoding::Against(_) => DCZ,
+        };
+        let named = RESP.force(&mut self.resp.head, &mut self.log, names::CONTENT_ENCODING, token.as_bytes());
+        if named.is_err() {
+            self.log.count_lost();
         }
     }
 }

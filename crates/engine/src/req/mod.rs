@@ -18,6 +18,7 @@ mod ctx;
 mod declared;
 mod deliver;
 mod delivery;
+mod dictionary;
 pub(crate) mod digest;
 mod disk;
 mod downstream;

@@ -27,7 +27,8 @@ impl Req {
         let list = self.filter_facts().list(answer.obj());
         // varnishd logs these filters; a form is the body that they would make.
         self.log.put(Tag::Filters, list.as_bytes());
-        let list = if self.take_form(answer) { self.filter_facts().list_for_form() } else { list };
+        let is_form = self.take_form_against(answer) || self.take_form(answer);
+        let list = if is_form { self.filter_facts().list_for_form() } else { list };
         log_processors(&mut self.log, &self.params, "VDP_push", list.as_bytes());
         if let Some(form) = answer.delivery().and_then(|delivery| delivery.form()) {
             self.name_form(form.coding());

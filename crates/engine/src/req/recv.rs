@@ -291,6 +291,7 @@ impl Req {
 
     /// Accept-Encoding becomes what the client takes of what is made here, or nothing.
     fn normalise_encoding(&mut self, action: &RecvAction) {
+        self.note_dictionary(action);
         let supported = self.params.supported_codings();
         if supported.is_empty() || matches!(action, RecvAction::Pipe | RecvAction::Pass) {
             return;

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use ::cache::{Digest, DigestBuilder};
 use base::Real;
 use message::Head;
+use message::dictionary::DictionaryHash;
 use tables::close::SessClose;
 
 use super::class::ClassState;
@@ -69,6 +70,8 @@ pub struct ReqAsk {
     pub(crate) hasher: DigestBuilder,
     pub(crate) digest: Digest,
     pub(crate) alias: Option<Box<Alias>>,
+    /// The client's dictionary, if it takes a body that was compressed against it.
+    pub(crate) dictionary: Option<Box<DictionaryHash>>,
     pub(crate) restarts: u32,
     /// Times that the response was begun anew because the object had changed.
     pub(crate) begun_anew: u32,
@@ -83,6 +86,7 @@ impl ReqAsk {
             hasher: DigestBuilder::new(),
             digest: Digest([0; 32]),
             alias: None,
+            dictionary: None,
             restarts: 0,
             begun_anew: 0,
         }

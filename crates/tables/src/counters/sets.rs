@@ -366,6 +366,14 @@ set! {
     form_evicted: Counter Info Integer "" "Forms evicted" => "To make room for other forms or for objects. Forms that are removed together with their object aren't counted.";
     form_refused: Counter Info Integer "" "Forms not kept" => "There was no room for them, or they were no smaller than the existing body. That form of the object isn't tried again.";
     form_work: Counter Info Integer "" "CPU time spent on forms, in microseconds";
+    n_dictionary: Gauge Info Integer "" "Compression dictionaries that are kept" => "A dictionary is a copy of the body of a response with Use-As-Dictionary (RFC 9842), which clients may have kept: see dictionary_space.";
+    dictionary_bytes: Gauge Info Bytes "" "Memory of dictionaries";
+    dictionary_learned: Counter Info Integer "" "Responses whose bodies became dictionaries";
+    dictionary_refused: Counter Info Integer "" "Responses with Use-As-Dictionary that became no dictionaries" => "The log of the fetch says why (Notice), unless it was found later that the body is too long, can't be decoded or has been invalidated.";
+    dictionary_evicted: Counter Info Integer "" "Dictionaries evicted: dictionary_space or dictionary_max";
+    dictionary_invalidated: Counter Info Integer "" "Dictionaries ended by bans and purges of their objects";
+    dictionary_hit: Counter Info Integer "" "Bodies delivered compressed against a dictionary of the client" => "They are also counted in form_hit.";
+    dictionary_miss: Counter Info Integer "" "Requests with a dictionary that were answered without it" => "The log says why (Notice). Often the form is only being made.";
     n_brotli: Counter Info Integer "" "Bodies compressed with br";
     n_unbrotli: Counter Info Integer "" "Bodies decompressed from br";
     n_test_brotli: Counter Info Integer "" "br bodies that were verified while they were stored";

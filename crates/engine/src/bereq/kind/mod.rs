@@ -193,6 +193,7 @@ impl Bereq {
     pub(super) fn settle(&mut self) -> Result<(), FetchStep> {
         self.keep_stale_head()?;
         self.judge_star();
+        self.judge_dictionary_coding();
         self.settle_slices()?;
         self.settle_part()
     }
