@@ -134,6 +134,13 @@ impl Busy {
     pub fn set_tags(&mut self, tags: Vec<Box<[u8]>>) {
         assert!(!self.is_published(), "an object's keys are known when it is published");
         self.tags = tags;
+        if self.has_family() {
+            self.lose_home();
+        }
+    }
+
+    fn has_family(&self) -> bool {
+        self.tags.iter().any(|tag| message::tags::is_of_family(tag))
     }
 
     pub fn is_private(&self) -> bool {
@@ -372,9 +379,12 @@ impl Busy {
 
     /// The home of the store takes the object, too, if it is one to be kept.
     fn begin_writing(&mut self) {
+        let has_family = self.has_family();
         let Some(filling) = &mut self.filling else { return };
         let Some(home) = filling.store.home() else { return };
-        let is_kept = !self.is_private && !filling.attrs.flags.is_uncacheable() && filling.attrs.times.ttl > 0.0;
+        // Purges of a family reach objects in memory only.
+        let is_kept =
+            !has_family && !self.is_private && !filling.attrs.flags.is_uncacheable() && filling.attrs.times.ttl > 0.0;
         filling.writing = is_kept.then(|| home.begin(&self.boc.digest().0));
     }
 

@@ -44,7 +44,7 @@ impl Purge {
     }
 
     /// True if it leaves neither ttl nor grace.
-    fn is_hard(&self) -> bool {
+    pub(crate) fn is_hard(&self) -> bool {
         self.ttl.is_some_and(|ttl| ttl <= 0.0) && self.grace.is_some_and(|grace| grace <= 0.0)
     }
 
@@ -85,7 +85,7 @@ impl Purge {
 }
 
 impl Cache {
-    /// Purges all variants under `digest` and returns their number. A fetch in progress is overtaken: requests that
+    /// Purges all variants under `digest`, and its family, and returns their number. A fetch in progress is overtaken: requests that
     /// already wait for it may have its object, and later ones only as the purge allows.
     pub fn purge(&self, digest: &Digest, now: Mono, purge: Purge) -> usize {
         self.purge_for(None, digest, now, purge, &mut |_| {})
@@ -154,6 +154,7 @@ impl Cache {
             count.max(removed)
         };
         shared.dictionaries.purge(digest);
+        let count = count + self.purge_family(digest, now, &purge);
         log.commit(log.done(seq));
         for (oc, times) in dead {
             let ttl_left = times.t_origin.plus(times.ttl).since(shared.now());

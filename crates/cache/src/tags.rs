@@ -11,7 +11,7 @@
 mod index;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, OnceLock};
 
 use base::Mono;
@@ -24,9 +24,11 @@ use self::index::Index;
 use crate::ban::Bans;
 use crate::busy::Busy;
 use crate::cache::{Cache, CacheShared};
+use crate::digest::Digest;
 use crate::journal;
 use crate::objcore::{Objcore, ObjcoreStage};
 use crate::objref::ObjRef;
+use crate::purge::Purge;
 use crate::tombstones::TombstoneCause;
 
 /// Purges that the journal holds; a fetch that began before one which fell out counts as overtaken.
@@ -44,6 +46,8 @@ const NO_TTL: f64 = 1e-6;
 #[derive(Default)]
 pub(crate) struct Tags {
     is_on: AtomicBool,
+    /// True once an object may have the tag of a family ([`Cache::keep_families`]).
+    has_families: AtomicBool,
     counters: OnceLock<&'static Xkey>,
     /// Most bytes that the index may take; 0: any number.
     space: AtomicU64,
@@ -138,6 +142,21 @@ impl Tags {
         self.count(&self.inner.lock());
     }
 
+    fn keep_families(&self) {
+        if !self.has_families.load(Acquire) {
+            self.is_on.store(true, Relaxed);
+            self.has_families.store(true, Release);
+        }
+    }
+
+    /// True if an object in the index, or one that is being fetched, may have that tag of a family.
+    fn may_have_family(&self, tag: &[u8]) -> bool {
+        self.has_families.load(Acquire) && {
+            let inner = self.inner.lock();
+            !inner.running.is_empty() || inner.index.has(tag)
+        }
+    }
+
     /// A fetch begins: the number it must give back with [`Tags::end`] or [`Tags::attach`].
     pub fn begin(&self, bans: &Bans) -> Option<u64> {
         self.is_on().then(|| {
@@ -181,6 +200,9 @@ impl Tags {
         let held = inner.held_for(keys, began);
         // What keeps tags (a parameter, a VCL) may come later.
         self.is_on.store(true, Relaxed);
+        if keys.iter().any(|key| message::tags::is_of_family(key)) {
+            self.keep_families();
+        }
         if held != HeldPurge::Hard && !self.list(&mut inner, oc, keys) {
             return HeldPurge::Hard;
         }
@@ -290,7 +312,9 @@ impl Tags {
         let seq = shared.bans.next_seq();
         let moment = soft.map(|at| at.0);
         let ticket = shared.bans.log.begin(seq, || journal::tag_purge(seq, key, moment));
-        if shared.adoption.is_on() || !shared.homes.is_empty() {
+        // No home has objects of families.
+        let may_be_in_home = !shared.homes.is_empty() && !message::tags::is_of_family(key);
+        if shared.adoption.is_on() || may_be_in_home {
             inner.hold(key, soft, seq, || shared.least_stored_of_homes());
         }
         inner.trim();
@@ -502,6 +526,28 @@ impl Cache {
     /// True if keys are kept. Otherwise a fetch needn't look for them.
     pub fn keeps_tags(&self) -> bool {
         self.shared().tags.is_on()
+    }
+
+    /// Objects may be members of families from now on, by the tag that [`message::tags::of_family`] makes of a digest. A
+    /// purge of that digest purges its family, too. Call it before the lookup that such an object is fetched for.
+    pub fn keep_families(&self) {
+        self.shared().tags.keep_families();
+    }
+
+    /// Purges the family of a digest and returns the number of its objects. The journal must have the purge of the digest
+    /// as begun. A purge that leaves some ttl takes all of it.
+    pub(crate) fn purge_family(&self, digest: &Digest, now: Mono, purge: &Purge) -> usize {
+        let shared = self.shared();
+        let tag = message::tags::of_family(&digest.0);
+        if purge.ttl.is_none() || !(shared.adoption.is_on() || shared.tags.may_have_family(&tag)) {
+            return 0;
+        }
+        let mut purge = self.purge_tags(std::iter::once(&tag[..]), now, !purge.is_hard());
+        loop {
+            if let Some(count) = purge.step() {
+                return count;
+            }
+        }
     }
 
     pub fn tags_of(&self, obj: &ObjRef) -> Vec<Box<[u8]>> {

@@ -7,7 +7,8 @@
 //! Unread <--give_back-- Lent
 //! Unread --lend--> Lent --end--> Spent        (a second reader gets nothing: retry and restart know)
 //!    |\--discard-------------------/
-//!    \--cache--> Caching --end--> Cached      (read as often as wanted)
+//!    \--keep--> Caching --end--> Cached       (read as often as wanted)
+//! Unread <--beyond the limit-- Caching         (if the body is to be lent then: its first bytes are at hand)
 //! any --broken or cut--> Failed
 //! ```
 
@@ -51,6 +52,16 @@ struct Inner {
     pump: Option<Waker>,
 }
 
+/// Treatment of a body that is larger than may be kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum BeyondLimit {
+    /// Nobody can have it (`std.cache_req_body`).
+    #[default]
+    Fails,
+    /// It can be lent as if none of it had been read.
+    IsLent,
+}
+
 /// A body that is kept whole, at most `limit` bytes of it.
 #[derive(Default)]
 struct KeptBody {
@@ -58,6 +69,7 @@ struct KeptBody {
     bytes: u64,
     limit: u64,
     store: Option<Arc<Store>>,
+    beyond: BeyondLimit,
 }
 
 impl KeptBody {
@@ -139,6 +151,7 @@ impl ReqBody {
         let mut inner = inner.borrow_mut();
         if inner.state == ReqBodyState::Unread {
             inner.state = ReqBodyState::Spent;
+            inner.drop_waiting();
         }
     }
 
@@ -169,6 +182,11 @@ impl ReqBody {
         if inner.state == ReqBodyState::Cached { Some(inner.kept.bytes) } else { inner.len }
     }
 
+    /// Bytes that were read and wait for the fetch that the body is lent to.
+    pub fn waiting_bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |inner| inner.borrow().waiting)
+    }
+
     pub fn cached(&self) -> Vec<Buf> {
         self.0.as_ref().map_or_else(Vec::new, |inner| inner.borrow().kept.pieces.clone())
     }
@@ -189,23 +207,16 @@ impl ReqBody {
         let mut inner = inner.borrow_mut();
         if inner.state == ReqBodyState::Lent {
             inner.state = ReqBodyState::Unread;
-            inner.pieces.clear();
-            inner.open = Vec::new();
-            inner.waiting = 0;
+            inner.drop_waiting();
         }
     }
 
-    /// Starts keeping the whole body in `store`, at most `limit` bytes (`std.cache_req_body`).
-    pub fn keep(&self, limit: u64, store: &Arc<Store>) {
+    /// Starts keeping the whole body in `store`, at most `limit` bytes.
+    pub(crate) fn keep(&self, limit: u64, store: &Arc<Store>, beyond: BeyondLimit) {
         let Some(inner) = &self.0 else { return };
         let mut inner = inner.borrow_mut();
         if inner.state == ReqBodyState::Unread {
-            inner.state = if inner.len.is_some_and(|len| len > limit) {
-                ReqBodyState::Failed(ReqBodyError::TooLarge)
-            } else {
-                ReqBodyState::Caching
-            };
-            (inner.kept.limit, inner.kept.store) = (limit, Some(store.clone()));
+            inner.begin_keeping(KeptBody { limit, store: Some(store.clone()), beyond, ..KeptBody::default() });
             wake(&mut inner.pump);
         }
     }
@@ -316,21 +327,11 @@ impl ReqBody {
                 let gathered = std::mem::take(&mut inner.open);
                 inner.state = ReqBodyState::Cached;
                 if !gathered.is_empty() {
-                    inner.store_piece(&gathered);
+                    inner.store_last(Buf::unaccounted(gathered));
                 }
             }
             (Ok(None), _) => inner.state = ReqBodyState::Spent,
-            (Ok(Some(piece)), ReqBodyState::Caching) => {
-                if !inner.kept.has_room(piece.len()) {
-                    inner.refuse();
-                } else {
-                    let mut ready = None;
-                    gather(&mut inner.open, piece, |piece| ready = Some(piece));
-                    if let Some(gathered) = ready {
-                        inner.store_piece(&gathered);
-                    }
-                }
-            }
+            (Ok(Some(piece)), ReqBodyState::Caching) => inner.keep_piece(piece),
             (Ok(Some(piece)), _) => {
                 inner.waiting += piece.len();
                 gather(&mut inner.open, piece, |piece| inner.pieces.push_back(piece));
@@ -341,16 +342,76 @@ impl ReqBody {
 }
 
 impl Inner {
-    fn store_piece(&mut self, piece: &[u8]) {
-        if !self.kept.keep(piece) {
-            self.refuse();
+    fn begin_keeping(&mut self, kept: KeptBody) {
+        let is_too_long = self.len.is_some_and(|len| len > kept.limit) || self.waiting as u64 > kept.limit;
+        self.state = match (is_too_long, kept.beyond) {
+            (false, _) => ReqBodyState::Caching,
+            (true, BeyondLimit::Fails) => ReqBodyState::Failed(ReqBodyError::TooLarge),
+            (true, BeyondLimit::IsLent) => ReqBodyState::Unread,
+        };
+        if self.state == ReqBodyState::Unread {
+            return;
+        }
+        self.kept = kept;
+        // Bytes that an earlier attempt has read.
+        let read = std::mem::take(&mut self.pieces);
+        self.waiting = 0;
+        for piece in read {
+            match self.state {
+                ReqBodyState::Caching => self.keep_piece(piece),
+                _ => self.wait_with(piece),
+            }
         }
     }
 
-    fn refuse(&mut self) {
-        self.kept.pieces.clear();
+    fn keep_piece(&mut self, piece: Buf) {
+        if !self.kept.has_room(piece.len()) {
+            return self.refuse(Some(piece));
+        }
+        let mut ready = None;
+        gather(&mut self.open, piece, |piece| ready = Some(piece));
+        if let Some(gathered) = ready {
+            self.store_piece(gathered);
+        }
+    }
+
+    fn store_piece(&mut self, piece: Buf) {
+        if !self.kept.keep(&piece) {
+            self.refuse(Some(piece));
+        }
+    }
+
+    /// Keeps the end of the body. It can't be lent again, so that a full store doesn't refuse it.
+    fn store_last(&mut self, piece: Buf) {
+        if self.kept.beyond == BeyondLimit::Fails {
+            self.store_piece(piece);
+        } else if !self.kept.keep(&piece) {
+            self.kept.pieces.push(piece);
+        }
+    }
+
+    /// Ends the keeping of a body that is too large; `last` is what can't be kept.
+    fn refuse(&mut self, last: Option<Buf>) {
+        let kept = std::mem::take(&mut self.kept.pieces);
+        let open = std::mem::take(&mut self.open);
+        if self.kept.beyond == BeyondLimit::Fails {
+            self.state = ReqBodyState::Failed(ReqBodyError::TooLarge);
+            return;
+        }
+        self.state = ReqBodyState::Unread;
+        let open = (!open.is_empty()).then(|| Buf::unaccounted(open));
+        kept.into_iter().chain(open).chain(last).for_each(|piece| self.wait_with(piece));
+    }
+
+    fn wait_with(&mut self, piece: Buf) {
+        self.waiting += piece.len();
+        self.pieces.push_back(piece);
+    }
+
+    fn drop_waiting(&mut self) {
+        self.pieces.clear();
         self.open = Vec::new();
-        self.state = ReqBodyState::Failed(ReqBodyError::TooLarge);
+        self.waiting = 0;
     }
 }
 

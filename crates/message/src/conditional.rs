@@ -9,7 +9,7 @@ use crate::{Head, date, names};
 /// in for a response without the field (varnishd keeps it as an attribute of the object).
 pub fn is_not_modified(request: &Head, response: &Head, t_req: Real, last_modified: Option<Real>) -> bool {
     // To other methods a false condition is 412, which is the origin's to say.
-    if !response.is_status(200) || !matches!(request.method(), b"GET" | b"HEAD") {
+    if !response.is_status(200) || !matches!(request.method(), b"GET" | b"HEAD" | b"QUERY") {
         return false;
     }
     // If-None-Match makes If-Modified-Since void (RFC 9110 13.1.3).

@@ -24,6 +24,19 @@ pub fn is_plain(tag: &[u8]) -> bool {
     tag.first().is_some_and(|b| *b > b' ')
 }
 
+/// Prefix of the tag of a family: the objects of one URL for different request bodies.
+const FAMILY: &[u8] = b"\x01b";
+
+/// The tag of the family whose keys are made of that digest.
+pub fn of_family(digest: &[u8; 32]) -> Vec<u8> {
+    [FAMILY, digest].concat()
+}
+
+/// True for the tag of a family.
+pub fn is_of_family(tag: &[u8]) -> bool {
+    tag.starts_with(FAMILY)
+}
+
 /// Prefix of a URL's tag, and of a purge of all URLs that begin so.
 const URL: &[u8] = b"\x01u";
 const PREFIX: &[u8] = b"\x01p";
@@ -102,6 +115,13 @@ mod tests {
         check("Surrogate-Key, cache-tag", &["s,1", "s2", "t 1", "t2"]);
         check("Surrogate-Key=both", &["s", "1", "s2"]);
         check("", &[]);
+    }
+
+    #[test]
+    fn a_family_has_a_tag_that_no_field_and_no_url_names() {
+        let tag = of_family(&[b'u'; 32]);
+        assert!(is_of_family(&tag) && !is_plain(&tag) && !is_of_urls(&tag) && prefix(&tag).is_none());
+        assert!(!is_of_family(&of_url(b"b", b"/")) && !is_of_family(b"word"));
     }
 
     #[test]

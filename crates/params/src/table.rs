@@ -339,6 +339,8 @@ params! {
         "How many bytes of a request body an HTTP/3 client may send before they are read.";
     h3_window: Bytes = "0.50M" ["bytes" min "64k" max "1G"] { Own }
         "How many bytes of all request bodies of a connection an HTTP/3 client may send before they are read.";
+    hash_body_limit: Bytes = "64k" ["bytes" min "0b" max "1G"] { Own }
+        "Largest request body that a cache key may cover (QUERY, and POST with req.hash_body). A request with a larger body is passed. The body is kept in memory until the request ends, in the store Transient unless req.storage names another one. A body that std.cache_req_body() has kept already is covered whatever its size.";
     http1_iovs: Count = "64" ["struct iovec (=16 bytes)" min "5" max "1024"] { Wizard NoEffect }
         "No effect here: the number of buffers in a gathered write isn't limited by a parameter.";
     http_brotli_support: Switch = "off" ["bool"] { Own }

@@ -313,6 +313,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("req.grace", "The largest grace that this request accepts."),
     ("req.hash", "The cache key of the request."),
     ("req.hash_always_miss", "Fetch a new object even if one is cached; the new one replaces it."),
+    ("req.hash_body", "Whether the cache key covers the method, the body, Content-Type, Content-Encoding, Content-Language, Content-Location and Content-Range of the request, and whether a fetch sends that method and body. True for QUERY (RFC 10008), false for POST unless set; always false for other methods."),
     ("req.hash_ignore_busy", "Don't wait for another request's fetch of the same object."),
     ("req.hash_ignore_vary", "Accept any variant, whatever its Vary header says."),
     ("req.http", "The headers of the request."),

@@ -42,14 +42,14 @@ sub vcl_req_method {
     # What a method means that we don't know is for a site's own VCL to say. A pipe would let what follows it pass unseen.
     if (req.method != "GET" && req.method != "HEAD" && req.method != "PUT" && req.method != "POST" &&
         req.method != "TRACE" && req.method != "OPTIONS" && req.method != "DELETE" && req.method != "PATCH" &&
-        !req.rfc9111) {
+        req.method != "QUERY" && !req.rfc9111) {
         if (param.http_lenient) {
             return (pipe);
         }
         return (synth(501));
     }
-    # Only these are answered from the cache.
-    if (req.method != "GET" && req.method != "HEAD") {
+    # Only these are answered from the cache. req.hash_body is true for QUERY (RFC 10008), and for a POST of which VCL says so.
+    if (req.method != "GET" && req.method != "HEAD" && !req.hash_body) {
         return (pass);
     }
 }

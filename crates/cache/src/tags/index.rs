@@ -128,6 +128,10 @@ impl Index {
         self.objects.at(object).links.iter().map(|link| self.tags.at(link.tag).name.clone()).collect()
     }
 
+    pub fn has(&self, tag: &[u8]) -> bool {
+        self.number_of(tag).is_some()
+    }
+
     /// Calls `look` for up to `most` objects below place `end` that a purge hits, and returns the place at which to
     /// continue. For a purge by prefix the places are numbers of tags, and one object of each is shown.
     pub fn visit(&self, purge: &[u8], end: usize, most: usize, look: impl FnMut(Arc<Objcore>)) -> usize {

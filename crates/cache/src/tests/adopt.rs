@@ -236,6 +236,24 @@ fn a_purge_by_prefix_waits_for_survivors() {
 }
 
 #[test]
+fn a_purge_waits_for_the_survivors_of_its_family() {
+    let line = TestLine::new();
+    line.kit.cache.keep_families();
+    for (url, family) in [("/1", "/a"), ("/2", "/a"), ("/3", "/b")] {
+        let mut busy = busy_of(line.kit.look(url));
+        busy.set_tags(vec![message::tags::of_family(&digest(family).0).into()]);
+        line.kit.fill(busy, &TestReq::new(url), None, line.kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
+    }
+    let line = line.dead();
+    line.kit.cache.adopt_survivors();
+    line.kit.cache.purge(&digest("/a"), line.kit.now(), Purge::HARD);
+    assert_eq!(line.verdicts(["/1", "/2", "/3"]), ["miss", "miss", "hit"]);
+    // What was adopted turns families on.
+    assert_eq!(line.kit.cache.purge(&digest("/b"), line.kit.now(), Purge::HARD), 1);
+    assert_eq!(line.verdicts(["/3"]), ["miss"]);
+}
+
+#[test]
 fn keys_survive_and_purges_by_key_wait() {
     let xkey = || Box::leak(Box::<Xkey>::default()) as &'static Xkey;
     let line = TestLine::new();

@@ -487,6 +487,18 @@ fn a_copy_that_was_written_anew_is_still_the_objects() {
 }
 
 #[test]
+fn members_of_a_family_are_in_no_home() {
+    let (kit, home) = kit();
+    kit.cache.keep_families();
+    let mut busy = busy_of(kit.look("/1"));
+    busy.set_tags(vec![message::tags::of_family(&digest("/").0).into()]);
+    kit.fill(busy, &TestReq::new("/1"), None, kit.attrs(1000.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
+    assert_eq!((verdict(&kit, "/1"), home.copies()), ("hit", 0));
+    kit.evict_all();
+    assert_eq!(verdict(&kit, "/1"), "miss");
+}
+
+#[test]
 fn a_home_learns_what_may_be_written_anew() {
     let (kit, home) = kit();
     kit.cache.enable_tags(Box::leak(Box::<Xkey>::default()));

@@ -296,3 +296,74 @@ fn a_prefix_hits_tags_in_all_parts_of_the_index() {
     assert_eq!(t.purge_prefix("h", "/", true), 7500);
     assert_eq!(t.counters.g_references.get(), 15_000);
 }
+
+mod families {
+    use super::*;
+
+    struct Families(Kit);
+
+    fn member_of(url: &str) -> String {
+        format!("a body for {url}")
+    }
+
+    impl Families {
+        fn new() -> Families {
+            let kit = Kit::new();
+            kit.cache.keep_families();
+            Families(kit)
+        }
+
+        fn begin(&self, url: &str) -> Busy {
+            busy_of(self.0.look(&member_of(url)))
+        }
+
+        fn fill(&self, mut busy: Busy, url: &str) {
+            busy.set_tags(vec![message::tags::of_family(&digest(url).0).into()]);
+            let attrs = self.0.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE);
+            self.0.fill(busy, &TestReq::new(&member_of(url)), None, attrs, b"x");
+        }
+
+        fn purge(&self, url: &str, purge: Purge) -> usize {
+            self.0.cache.purge(&digest(url), self.0.now(), purge)
+        }
+
+        fn check(&self, url: &str, verdict: &str) {
+            assert_eq!(self.0.verdict(&member_of(url)), verdict, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_purge_of_the_digest_ends_its_family_and_no_other() {
+        let t = Families::new();
+        ["/a", "/b"].iter().for_each(|url| t.fill(t.begin(url), url));
+        assert_eq!(t.purge("/a", Purge::HARD), 1);
+        t.check("/a", "miss");
+        t.check("/b", "hit");
+        assert_eq!(t.purge("/a", Purge::HARD), 0);
+    }
+
+    #[test]
+    fn a_soft_purge_takes_the_ttl_and_leaves_the_grace() {
+        let t = Families::new();
+        t.fill(t.begin("/a"), "/a");
+        assert_eq!(t.purge("/a", Purge { ttl: Some(0.0), ..Purge::default() }), 1);
+        t.check("/a", "grace+fetch");
+    }
+
+    #[test]
+    fn a_purge_that_leaves_the_ttl_leaves_the_family() {
+        let t = Families::new();
+        t.fill(t.begin("/a"), "/a");
+        assert_eq!(t.purge("/a", Purge { keep: Some(0.0), ..Purge::default() }), 0);
+        t.check("/a", "hit");
+    }
+
+    #[test]
+    fn a_member_that_is_being_fetched_is_overtaken() {
+        let t = Families::new();
+        let busy = t.begin("/a");
+        t.purge("/a", Purge::HARD);
+        t.fill(busy, "/a");
+        t.check("/a", "miss");
+    }
+}

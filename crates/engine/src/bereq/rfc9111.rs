@@ -97,7 +97,8 @@ impl Bereq {
     /// Learns from No-Vary-Search. A response that contradicts the rules known when it was requested is delivered, also
     /// to requests that wait for the same URL, and isn't stored: requests for other queries would find it.
     fn learn_of_query(&mut self) {
-        if self.requester.mode == FetchMode::Pass || self.fill.cacheability.is_uncacheable() {
+        let is_of_url = self.fill.family.is_none();
+        if self.requester.mode == FetchMode::Pass || self.fill.cacheability.is_uncacheable() || !is_of_url {
             return;
         }
         let said = QueryVariance::from_head(&self.beresp);
@@ -237,7 +238,8 @@ impl Bereq {
     /// The URLs that it names are `Req`'s, who can hash them.
     pub(super) async fn invalidate(&mut self) {
         let is_success = matches!(self.beresp.status() % 1000, 200..400);
-        if self.requester.mode != FetchMode::Pass || !is_success || rfc9111::is_safe(self.ask.head.method()) {
+        let is_safe = self.fill.is_query || rfc9111::is_safe(self.ask.head.method());
+        if self.requester.mode != FetchMode::Pass || !is_success || is_safe {
             return;
         }
         if let Err(refusal) = self.engine.may_invalidate_here() {

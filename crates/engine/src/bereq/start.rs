@@ -133,7 +133,10 @@ fn make(req: &mut Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, 
             link: None,
             limits: TimeLimits::default(),
             body_filters: BodyFilters::of_request(req.settings.body_filters.as_ref()),
-            peer: PeerState { may_ask: mode != FetchMode::Pass && req.may_ask_peers(), ..PeerState::default() },
+            peer: PeerState {
+                may_ask: mode != FetchMode::Pass && req.ask.family.is_none() && req.may_ask_peers(),
+                ..PeerState::default()
+            },
             times: ExchangeTimes { sent: now, received: now },
             acct: backend::ExchangeAcct::default(),
         },
@@ -181,7 +184,7 @@ impl Bereq {
             lost |= !trace::put(head, log, &BEREQ, vxid, None);
         }
         if mode != FetchMode::Pass {
-            if head.method() != b"GET" {
+            if head.method() != b"GET" && self.fill.family.is_none() {
                 lost |= head.set_method("GET").is_err();
                 log.put(Tag::BereqMethod, b"GET");
             }

@@ -22,7 +22,7 @@ use vrt::{Ctx, Machine, Privates, RunOutcome, Value, VclFailure};
 use super::Req;
 use super::esi::EsiContext;
 use super::filter_list::FilterFacts;
-use super::settings::{BackendHint, ReqSettings};
+use super::settings::{BackendHint, BodyKey, ReqSettings};
 use super::state::{ReqAsk, ReqClient, Response};
 use super::verdict::{FoundKind, ReqVerdict};
 use crate::aux_attrs::AuxAttrs;
@@ -30,7 +30,7 @@ use crate::bereq::body_filters;
 use crate::bereq::pipe::PipeBereq;
 use crate::choice::DirectorChoice;
 use crate::engine::Engine;
-use crate::reqbody::ReqBody;
+use crate::reqbody::{BeyondLimit, ReqBody};
 use crate::sess::SessTimeouts;
 use crate::transport::{ReqBodyError, Transport};
 use crate::vcl_run::{VclRun, VclSide};
@@ -215,6 +215,7 @@ impl Ctx for ReqView<'_, '_> {
             Var::ReqHashAlwaysMiss => Value::Bool(self.settings.lookup.always_miss),
             Var::ReqHashIgnoreBusy => Value::Bool(self.settings.lookup.ignore_busy),
             Var::ReqHashIgnoreVary => Value::Bool(self.settings.lookup.ignore_vary),
+            Var::ReqHashBody => Value::Bool(self.settings.body_key.applies_to(self.ask.head.method())),
             Var::ReqIsHitmiss => Value::Bool(self.verdict.found() == FoundKind::HitForMiss),
             Var::ReqIsHitpass => Value::Bool(self.verdict.found() == FoundKind::HitForPass),
             Var::ReqRfc9111 => Value::Bool(self.settings.rfc9111),
@@ -275,6 +276,9 @@ impl Ctx for ReqView<'_, '_> {
             Var::ReqHashAlwaysMiss => self.settings.lookup.always_miss = vars::boolean(&value)?,
             Var::ReqHashIgnoreBusy => self.settings.lookup.ignore_busy = vars::boolean(&value)?,
             Var::ReqHashIgnoreVary => self.settings.lookup.ignore_vary = vars::boolean(&value)?,
+            Var::ReqHashBody => {
+                self.settings.body_key = if vars::boolean(&value)? { BodyKey::Always } else { BodyKey::Never };
+            }
             Var::ReqClass => self.settings.class = vars::text(value)?,
             Var::ReqFilters if self.client.body.exists() && !self.client.body.is_unread() => {
                 return Err(VclFailure::new("req.filters not settable: the request's body was read already"));
@@ -408,13 +412,11 @@ impl Ctx for ReqView<'_, '_> {
 
     fn cache_req_body(&mut self, limit: u64) -> Result<VclWait<bool>, VclFailure> {
         let body = ReqBody::clone(&self.client.body);
-        let engine = self.engine();
-        let named = self.settings.storage.as_ref().and_then(|name| engine.store_named(name));
-        let store = named.unwrap_or_else(|| engine.cache.stores().transient()).clone();
+        let store = self.settings.store_for_body(self.engine());
         let is_new = body.is_unread();
         match Forwarding::of(&self.ask.head) {
             Forwarding::Incremental => body.refuse_to_keep(ReqBodyError::Incremental),
-            Forwarding::AsUsual | Forwarding::Prompt => body.keep(limit, &store),
+            Forwarding::AsUsual | Forwarding::Prompt => body.keep(limit, &store, BeyondLimit::Fails),
         }
         if let Some(error) = body.failure().filter(|_| is_new) {
             // Its head says so: none of it is read.

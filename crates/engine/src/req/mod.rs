@@ -12,6 +12,7 @@
 //! ```
 
 mod body;
+mod body_key;
 mod challenge;
 mod class;
 mod ctx;
@@ -382,6 +383,7 @@ impl Req {
         self.log.resume(start, last);
         self.log.timestamp("Start", last);
         self.resp.filters.reset();
+        self.ask.family = None;
         ReqStep::Recv
     }
 

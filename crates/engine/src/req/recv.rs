@@ -162,7 +162,12 @@ impl Req {
             transport.send_continue(&mut self.log);
         }
         self.normalise_encoding(&action);
-        if let Err(step) = self.hash(&action, transport).await {
+        let hashed = match self.is_keyed_by_body() && action == RecvAction::Hash {
+            // Boxed: it is rare.
+            true => Box::pin(self.hash_with_body(&mut action, transport)).await,
+            false => self.hash(&action, transport).await,
+        };
+        if let Err(step) = hashed {
             return step;
         }
         // After VCL: a node of a cluster may recognise its own request and answer it.
@@ -308,7 +313,7 @@ impl Req {
     }
 
     /// `Err` is the step to go to instead of what `vcl_recv` wants.
-    async fn hash(&mut self, wanted: &RecvAction, transport: &mut dyn Transport) -> Result<(), ReqStep> {
+    pub(super) async fn hash(&mut self, wanted: &RecvAction, transport: &mut dyn Transport) -> Result<(), ReqStep> {
         let action = self.run_vcl(transport).await;
         self.ask.digest = self.ask.hasher.finish();
         self.ask.alias = None;
@@ -319,7 +324,7 @@ impl Req {
         if !self.is_special() {
             return Ok(());
         }
-        if self.settings.rfc9111 {
+        if self.settings.rfc9111 && !self.is_keyed_by_body() {
             self.hash_alias(transport).await?;
         }
         if *wanted == RecvAction::Hash && self.is_of_peer() {

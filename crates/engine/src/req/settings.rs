@@ -5,14 +5,18 @@ use std::sync::Arc;
 
 use backend::Director;
 use cache::LookupOptions;
+use storage::Store;
 use vrt::LoadedVcl;
 use vrt::value::Text;
+
+use crate::engine::Engine;
 
 #[derive(Default)]
 pub(crate) struct ReqSettings {
     /// `req.hash_always_miss`, `req.hash_ignore_*`, `req.ttl`, `req.grace`.
     pub lookup: LookupOptions,
     pub rfc9111: bool,
+    pub body_key: BodyKey,
     pub trace: Option<bool>,
     /// `req.esi` or `resp.do_esi` is false.
     pub disable_esi: bool,
@@ -22,6 +26,28 @@ pub(crate) struct ReqSettings {
     pub client_identity: Option<Text>,
     /// `req.filters`: those of the request's body.
     pub body_filters: Option<Text>,
+}
+
+/// `req.hash_body`: whether the cache key covers the request's body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum BodyKey {
+    /// That of a QUERY does (RFC 10008 2.7): VCL has said nothing.
+    #[default]
+    OfQuery,
+    /// That of a QUERY or POST does.
+    Always,
+    Never,
+}
+
+impl BodyKey {
+    #[inline]
+    pub fn applies_to(self, method: &[u8]) -> bool {
+        match method {
+            b"QUERY" => self != BodyKey::Never,
+            b"POST" => self == BodyKey::Always,
+            _ => false,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -34,6 +60,11 @@ pub(crate) enum BackendHint {
 }
 
 impl ReqSettings {
+    pub fn store_for_body(&self, engine: &Engine) -> Arc<Store> {
+        let named = self.storage.as_ref().and_then(|name| engine.store_named(name));
+        named.unwrap_or_else(|| engine.cache.stores().transient()).clone()
+    }
+
     /// The director for a fetch.
     pub fn director(&self, vcl: &LoadedVcl) -> Option<Arc<dyn Director>> {
         match &self.backend_hint {

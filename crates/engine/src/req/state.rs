@@ -72,6 +72,8 @@ pub struct ReqAsk {
     pub(crate) alias: Option<Box<Alias>>,
     /// The client's dictionary, if it takes a body that was compressed against it.
     pub(crate) dictionary: Option<Box<DictionaryHash>>,
+    /// The digest that `vcl_hash` made, if the key covers the body, too (`super::body_key`).
+    pub(crate) family: Option<Box<Digest>>,
     pub(crate) restarts: u32,
     /// Times that the response was begun anew because the object had changed.
     pub(crate) begun_anew: u32,
@@ -87,6 +89,7 @@ impl ReqAsk {
             digest: Digest([0; 32]),
             alias: None,
             dictionary: None,
+            family: None,
             restarts: 0,
             begun_anew: 0,
         }

@@ -84,14 +84,14 @@ impl Upload {
     }
 
     pub(crate) fn lend(&mut self) -> ReqBody {
-        self.reads();
+        self.reads_now();
         self.body.lend();
         self.body.clone()
     }
 
     /// VCL has begun to keep the body, and waits for its end.
     pub(crate) fn keep_for_vcl(&mut self) {
-        self.reads();
+        self.reads_now();
         self.is_kept_for_vcl = true;
     }
 
@@ -100,7 +100,7 @@ impl Upload {
         std::mem::take(&mut self.is_kept_for_vcl)
     }
 
-    fn reads(&mut self) {
+    pub(crate) fn reads_now(&mut self) {
         if self.is_expected() {
             self.expect = Expect::Due;
         }

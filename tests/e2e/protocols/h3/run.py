@@ -212,6 +212,10 @@ async def requests(report, bed):
         report.check(int(second.fields["x-hits"]) >= 1, "a hit of what came before")
         body = random.Random(1).randbytes(300_000)
         report.check((await one.get("/pass", method="POST", body=body)).body == body, "a body there and back")
+        kind = [("content-type", "a/b")]
+        asked = [await one.get("/query", method="QUERY", more=kind, body=body) for body in (b"1", b"2", b"1", bytes(100_000))]
+        report.check([len(r.body) for r in asked] == [1, 1, 1, 100_000] and asked[1].body == b"2", "QUERY has its body's answer")
+        report.check([r.fields["x-hits"] for r in asked] == ["0", "0", "1", "0"], "QUERY is cached by its body")
         large = await one.get("/large")
         report.check(hashlib.sha256(large.body).digest() == hashlib.sha256(LARGE).digest(), "a large body")
         many = await asyncio.gather(*(one.get(f"/many{n % 10}") for n in range(80)))

@@ -122,6 +122,7 @@ CASES = {
     "Cookie": (ask("/x", fields=COOKIE), [r"pass-cookie: vcl_req_cookie <builtin>:\d+"]),
     "Authorization": (ask("/x", fields=[("Authorization", "x")]), ["pass-authorization: .*"]),
     "POST": (ask("/x", method="POST", body=b"x"), ["pass-method: .*"]),
+    "QUERY without Content-Type": (ask("/x", method="QUERY", body=b"x"), ["pass-body: no Content-Type"]),
     "synth": (ask("/synth"), [r"synth: 418, vcl_recv \S+:7"]),
     "fail": (ask("/fail"), [r"vcl-failed: vcl_recv \S+:8"]),
     "restart in vcl_recv": (ask("/restart"), [r"restart: vcl_recv \S+:\d+", "first-fetch"]),
