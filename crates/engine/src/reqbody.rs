@@ -182,7 +182,7 @@ impl ReqBody {
         if inner.state == ReqBodyState::Cached { Some(inner.kept.bytes) } else { inner.len }
     }
 
-    /// Bytes that were read and wait for the fetch that the body is lent to.
+    /// Bytes that were read from the client and wait for a fetch.
     pub fn waiting_bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |inner| inner.borrow().waiting)
     }
@@ -201,13 +201,13 @@ impl ReqBody {
         }
     }
 
-    /// Takes the body back from a fetch that ends without having read any of it.
+    /// Takes the body back from a fetch that has read none of it. Pieces at hand stay so for the next one.
     pub fn give_back(&self) {
         let Some(inner) = &self.0 else { return };
         let mut inner = inner.borrow_mut();
         if inner.state == ReqBodyState::Lent {
             inner.state = ReqBodyState::Unread;
-            inner.drop_waiting();
+            inner.close_piece();
         }
     }
 
@@ -249,9 +249,8 @@ impl ReqBody {
     pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, ReqBodyError>> {
         let Some(inner) = &self.0 else { return Poll::Ready(Ok(None)) };
         let mut inner = inner.borrow_mut();
-        if inner.pieces.is_empty() && !inner.open.is_empty() {
-            let gathered = std::mem::take(&mut inner.open);
-            inner.pieces.push_back(Buf::unaccounted(gathered));
+        if inner.pieces.is_empty() {
+            inner.close_piece();
         }
         if let Some(piece) = inner.pieces.pop_front() {
             inner.waiting -= piece.len();
@@ -408,6 +407,13 @@ impl Inner {
         self.pieces.push_back(piece);
     }
 
+    fn close_piece(&mut self) {
+        let gathered = std::mem::take(&mut self.open);
+        if !gathered.is_empty() {
+            self.pieces.push_back(Buf::unaccounted(gathered));
+        }
+    }
+
     fn drop_waiting(&mut self) {
         self.pieces.clear();
         self.open = Vec::new();
@@ -431,3 +437,6 @@ fn wake(waker: &mut Option<Waker>) {
         waker.wake();
     }
 }
+
+#[cfg(test)]
+mod tests;

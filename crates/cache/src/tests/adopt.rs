@@ -248,7 +248,7 @@ fn a_purge_waits_for_the_survivors_of_its_family() {
     line.kit.cache.adopt_survivors();
     line.kit.cache.purge(&digest("/a"), line.kit.now(), Purge::HARD);
     assert_eq!(line.verdicts(["/1", "/2", "/3"]), ["miss", "miss", "hit"]);
-    // What was adopted turns families on.
+    // An adopted member turns families on.
     assert_eq!(line.kit.cache.purge(&digest("/b"), line.kit.now(), Purge::HARD), 1);
     assert_eq!(line.verdicts(["/3"]), ["miss"]);
 }

@@ -238,7 +238,8 @@ impl Bereq {
     /// The URLs that it names are `Req`'s, who can hash them.
     pub(super) async fn invalidate(&mut self) {
         let is_success = matches!(self.beresp.status() % 1000, 200..400);
-        let is_safe = self.fill.is_query || rfc9111::is_safe(self.ask.head.method());
+        // VCL has said of a request that is looked up by its body that it changes nothing.
+        let is_safe = self.fill.family.is_some() || rfc9111::is_safe(self.ask.head.method());
         if self.requester.mode != FetchMode::Pass || !is_success || is_safe {
             return;
         }

@@ -151,8 +151,6 @@ pub(crate) struct Fill {
     pub alias: Option<Box<Alias>>,
     /// The digest that the objects of all request bodies have in common, if the key covers the body.
     pub family: Option<Box<Digest>>,
-    /// True for a QUERY, and for a POST that VCL looks up by its body: it changes nothing at the origin.
-    pub is_query: bool,
     pub object: NewObject,
     pub settings: FetchSettings,
     pub cacheability: Cacheability,
@@ -171,7 +169,6 @@ impl Fill {
             digest: req.ask.digest,
             alias: req.ask.alias.clone(),
             family: req.ask.family.clone(),
-            is_query: req.is_keyed_by_body(),
             object: NewObject::new(now),
             settings: FetchSettings::new(),
             cacheability: if is_pass { Cacheability::uncacheable() } else { Cacheability::cacheable() },

@@ -190,6 +190,12 @@ impl Req {
                 self.log.put(Tag::VclError, b"vcl_recv{} returns pipe for HTTP/2 request.  Doing pass.");
                 ReqStep::Pass
             }
+            // A pipe sends only what comes from now on.
+            RecvAction::Pipe if self.client.body.waiting_bytes() > 0 => {
+                let reason = "a part of the request's body was read";
+                self.log.putf(Tag::VclError, format_args!("vcl_recv{{}} returns pipe after {reason}.  Doing pass."));
+                ReqStep::Pass
+            }
             RecvAction::Pipe => ReqStep::Pipe,
             RecvAction::Vcl(_) => {
                 let reason = if self.ask.restarts > 0 { "Not after restarts" } else { "Only from active VCL" };
@@ -324,7 +330,7 @@ impl Req {
         if !self.is_special() {
             return Ok(());
         }
-        if self.settings.rfc9111 && !self.is_keyed_by_body() {
+        if self.settings.rfc9111 && !(self.is_keyed_by_body() && *wanted == RecvAction::Hash) {
             self.hash_alias(transport).await?;
         }
         if *wanted == RecvAction::Hash && self.is_of_peer() {

@@ -90,7 +90,7 @@ impl Req {
     pub(super) async fn deliver_by_rfc9111(&mut self, obj: &ObjRef, transport: &mut dyn Transport) {
         if self.verdict.found() == FoundKind::Hit {
             self.leave_unshared_out();
-        } else if obj.flags().is_private && !self.is_keyed_by_body() && !rfc9111::is_safe(self.ask.head.method()) {
+        } else if obj.flags().is_private && self.ask.family.is_none() && !rfc9111::is_safe(self.ask.head.method()) {
             // Boxed: it is rare.
             Box::pin(self.invalidate_locations(transport)).await;
         }

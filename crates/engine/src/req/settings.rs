@@ -31,10 +31,10 @@ pub(crate) struct ReqSettings {
 /// `req.hash_body`: whether the cache key covers the request's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BodyKey {
-    /// That of a QUERY does (RFC 10008 2.7): VCL has said nothing.
+    /// The key of a QUERY does (RFC 10008 2.7): VCL has said nothing.
     #[default]
     OfQuery,
-    /// That of a QUERY or POST does.
+    /// The key of a QUERY or POST does.
     Always,
     Never,
 }
