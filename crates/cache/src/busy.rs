@@ -16,10 +16,11 @@ use sync::Called;
 use crate::attrs::{Attrs, VaryKey};
 use crate::boc::{Boc, BocState, FetchFailed};
 use crate::cache::Cache;
+use crate::digest::Digest;
 use crate::events::CacheEvent;
 use crate::objcore::{HeadBlock, ObjBytes, Objcore, ObjcoreStage};
 use crate::objref::ObjRef;
-use crate::tags;
+use crate::tags::{self, TagFetch};
 use crate::tombstones::TombstoneCause;
 use crate::waiting::RushReason;
 
@@ -59,8 +60,9 @@ pub struct Busy {
     events: Vec<CacheEvent>,
     tags: Vec<Box<[u8]>>,
     record_tags: Vec<u8>,
-    /// The number that [`crate::tags::Tags::begin`] returned.
-    tags_began: Option<u64>,
+    tags_began: Option<TagFetch>,
+    /// The tag of its family ([`Busy::join_family`]).
+    family: Option<Box<[u8]>>,
 }
 
 struct Filling {
@@ -103,6 +105,7 @@ impl Busy {
             tags: Vec::new(),
             record_tags: Vec::new(),
             tags_began,
+            family: None,
         }
     }
 
@@ -134,13 +137,17 @@ impl Busy {
     pub fn set_tags(&mut self, tags: Vec<Box<[u8]>>) {
         assert!(!self.is_published(), "an object's keys are known when it is published");
         self.tags = tags;
-        if self.has_family() {
-            self.lose_home();
-        }
     }
 
-    fn has_family(&self) -> bool {
-        self.tags.iter().any(|tag| message::tags::is_of_family(tag))
+    /// Makes the object a member of the family of that digest: a purge of the digest purges the object, too. Call it before
+    /// the origin is asked.
+    pub fn join_family(&mut self, digest: &Digest) {
+        assert!(self.filling.is_none(), "an object's family is known before it is filled");
+        if !self.is_private {
+            let shared = self.cache.shared();
+            self.tags_began = Some(shared.tags.begin_in_family(self.tags_began, &shared.bans));
+            self.family = Some(message::tags::of_family(&digest.0).into());
+        }
     }
 
     pub fn is_private(&self) -> bool {
@@ -379,7 +386,7 @@ impl Busy {
 
     /// The home of the store takes the object, too, if it is one to be kept.
     fn begin_writing(&mut self) {
-        let has_family = self.has_family();
+        let has_family = self.family.is_some();
         let Some(filling) = &mut self.filling else { return };
         let Some(home) = filling.store.home() else { return };
         // Purges of a family reach objects in memory only.
@@ -466,8 +473,11 @@ impl Busy {
         let shared = self.cache.shared();
         let (oc, digest) = (&self.oc, &self.boc.digest());
         let mut surplus = None;
+        if let Some(family) = self.family.take_if(|family| !self.tags.contains(family)) {
+            self.tags.push(family);
+        }
         if !self.tags.is_empty() && (filling.store.keeps_records() || filling.writing.is_some()) {
-            self.record_tags = tags::encoded(self.tags_began.unwrap_or(0), &self.tags);
+            self.record_tags = tags::encoded(self.tags_began.map_or(0, |fetch| fetch.began), &self.tags);
         }
         let called = {
             let mut shard = shared.shard(digest).lock();

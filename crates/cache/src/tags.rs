@@ -46,7 +46,7 @@ const NO_TTL: f64 = 1e-6;
 #[derive(Default)]
 pub(crate) struct Tags {
     is_on: AtomicBool,
-    /// True once an object may have the tag of a family ([`Cache::keep_families`]).
+    /// True once an object may have the tag of a family ([`Busy::join_family`]).
     has_families: AtomicBool,
     counters: OnceLock<&'static Xkey>,
     /// Most bytes that the index may take; 0: any number.
@@ -59,6 +59,8 @@ struct Inner {
     index: Index,
     /// Fetches in progress, by the number known when they began.
     running: BTreeMap<u64, usize>,
+    /// Those of them that fetch members of families.
+    families_running: usize,
     journal: VecDeque<TagEntry>,
     /// Number of the newest purge that fell out of the journal too early.
     lost: u64,
@@ -69,6 +71,13 @@ struct Inner {
     /// Set when there were more than [`HELD`] or [`HELD_PREFIXES`]: every later object with a key that was fetched
     /// before this number counts as purged.
     lost_held: u64,
+}
+
+/// A fetch that purges by key may overtake.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TagFetch {
+    pub began: u64,
+    of_family: bool,
 }
 
 #[derive(Default)]
@@ -142,50 +151,58 @@ impl Tags {
         self.count(&self.inner.lock());
     }
 
-    fn keep_families(&self) {
-        if !self.has_families.load(Acquire) {
-            self.is_on.store(true, Relaxed);
-            self.has_families.store(true, Release);
-        }
+    /// True if an object may be in the index.
+    fn has_any(&self) -> bool {
+        self.is_on() || self.has_families.load(Acquire)
     }
 
     /// True if an object in the index, or one that is being fetched, may have that tag of a family.
     fn may_have_family(&self, tag: &[u8]) -> bool {
         self.has_families.load(Acquire) && {
             let inner = self.inner.lock();
-            !inner.running.is_empty() || inner.index.has(tag)
+            inner.families_running > 0 || inner.index.has(tag)
         }
     }
 
-    /// A fetch begins: the number it must give back with [`Tags::end`] or [`Tags::attach`].
-    pub fn begin(&self, bans: &Bans) -> Option<u64> {
-        self.is_on().then(|| {
-            let mut inner = self.inner.lock();
-            let seq = bans.seq();
-            *inner.running.entry(seq).or_default() += 1;
-            seq
-        })
+    /// A fetch begins, which must end with [`Tags::end`] or [`Tags::attach`].
+    pub fn begin(&self, bans: &Bans) -> Option<TagFetch> {
+        self.is_on().then(|| self.inner.lock().begin(bans))
     }
 
-    pub fn end(&self, began: Option<u64>) {
-        if let Some(began) = began {
-            self.inner.lock().end(began);
+    /// A fetch of a member of a family begins; `fetch` if it has begun before, as one without a family.
+    pub fn begin_in_family(&self, fetch: Option<TagFetch>, bans: &Bans) -> TagFetch {
+        self.has_families.store(true, Release);
+        let mut inner = self.inner.lock();
+        let fetch = fetch.unwrap_or_else(|| inner.begin(bans));
+        inner.families_running += usize::from(!fetch.of_family);
+        TagFetch { of_family: true, ..fetch }
+    }
+
+    pub fn end(&self, fetch: Option<TagFetch>) {
+        if let Some(fetch) = fetch {
+            self.inner.lock().end(fetch);
         }
     }
 
-    pub fn attach(&self, oc: &Arc<Objcore>, keys: &[Box<[u8]>], began: Option<u64>, bans: &Bans) -> KeyInvalidation {
-        if began.is_none() && keys.is_empty() {
+    pub fn attach(
+        &self,
+        oc: &Arc<Objcore>,
+        keys: &[Box<[u8]>],
+        fetch: Option<TagFetch>,
+        bans: &Bans,
+    ) -> KeyInvalidation {
+        if fetch.is_none() && keys.is_empty() {
             return KeyInvalidation::default();
         }
         let mut inner = self.inner.lock();
         let own = Arc::as_ptr(oc) as usize;
-        let mut found = began.map_or_else(KeyInvalidation::default, |began| inner.overtaken(keys, began, own));
+        let mut found = fetch.map_or_else(KeyInvalidation::default, |fetch| inner.overtaken(keys, fetch.began, own));
         if !self.list(&mut inner, oc, keys) {
             // No purge would find it: it answers those that wait for it, as if it were purged now.
             found.hard = found.hard.or_else(|| Some(bans.next_seq()));
         }
-        if let Some(began) = began {
-            inner.end(began);
+        if let Some(fetch) = fetch {
+            inner.end(fetch);
         }
         found
     }
@@ -198,10 +215,13 @@ impl Tags {
         }
         let mut inner = self.inner.lock();
         let held = inner.held_for(keys, began);
-        // What keeps tags (a parameter, a VCL) may come later.
-        self.is_on.store(true, Relaxed);
-        if keys.iter().any(|key| message::tags::is_of_family(key)) {
-            self.keep_families();
+        let of_families = keys.iter().filter(|key| message::tags::is_of_family(key)).count();
+        if of_families < keys.len() {
+            // The parameter or VCL that keeps tags may come later.
+            self.is_on.store(true, Relaxed);
+        }
+        if of_families > 0 {
+            self.has_families.store(true, Release);
         }
         if held != HeldPurge::Hard && !self.list(&mut inner, oc, keys) {
             return HeldPurge::Hard;
@@ -275,7 +295,7 @@ impl Tags {
     }
 
     pub fn detach(&self, oc: &Objcore) {
-        if self.is_on() {
+        if self.has_any() {
             let mut inner = self.inner.lock();
             if inner.index.remove(std::ptr::from_ref(oc) as usize) {
                 self.count(&inner);
@@ -284,7 +304,7 @@ impl Tags {
     }
 
     pub fn keys_of(&self, oc: &Objcore) -> Vec<Box<[u8]>> {
-        if !self.is_on() {
+        if !self.has_any() {
             return Vec::new();
         }
         self.inner.lock().index.names_of(std::ptr::from_ref(oc) as usize)
@@ -345,7 +365,15 @@ impl Tags {
 }
 
 impl Inner {
-    fn end(&mut self, began: u64) {
+    fn begin(&mut self, bans: &Bans) -> TagFetch {
+        let began = bans.seq();
+        *self.running.entry(began).or_default() += 1;
+        TagFetch { began, of_family: false }
+    }
+
+    fn end(&mut self, fetch: TagFetch) {
+        self.families_running -= usize::from(fetch.of_family);
+        let began = fetch.began;
         if let Some(count) = self.running.get_mut(&began) {
             *count -= 1;
             if *count == 0 {
@@ -526,12 +554,6 @@ impl Cache {
     /// True if keys are kept. Otherwise a fetch needn't look for them.
     pub fn keeps_tags(&self) -> bool {
         self.shared().tags.is_on()
-    }
-
-    /// Objects may be members of families from now on, by the tag that [`message::tags::of_family`] makes of a digest. A
-    /// purge of that digest purges its family, too. Call it before the lookup that such an object is fetched for.
-    pub fn keep_families(&self) {
-        self.shared().tags.keep_families();
     }
 
     /// Purges the family of a digest and returns the number of its objects. The journal must have the purge of the digest

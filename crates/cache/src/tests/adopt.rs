@@ -238,10 +238,9 @@ fn a_purge_by_prefix_waits_for_survivors() {
 #[test]
 fn a_purge_waits_for_the_survivors_of_its_family() {
     let line = TestLine::new();
-    line.kit.cache.keep_families();
     for (url, family) in [("/1", "/a"), ("/2", "/a"), ("/3", "/b")] {
         let mut busy = busy_of(line.kit.look(url));
-        busy.set_tags(vec![message::tags::of_family(&digest(family).0).into()]);
+        busy.join_family(&digest(family));
         line.kit.fill(busy, &TestReq::new(url), None, line.kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
     }
     let line = line.dead();

@@ -489,9 +489,8 @@ fn a_copy_that_was_written_anew_is_still_the_objects() {
 #[test]
 fn members_of_a_family_are_in_no_home() {
     let (kit, home) = kit();
-    kit.cache.keep_families();
     let mut busy = busy_of(kit.look("/1"));
-    busy.set_tags(vec![message::tags::of_family(&digest("/").0).into()]);
+    busy.join_family(&digest("/"));
     kit.fill(busy, &TestReq::new("/1"), None, kit.attrs(1000.0, 0.0, 0.0, ObjectFlags::NONE), b"x");
     assert_eq!((verdict(&kit, "/1"), home.copies()), ("hit", 0));
     kit.evict_all();

@@ -308,17 +308,16 @@ mod families {
 
     impl Families {
         fn new() -> Families {
-            let kit = Kit::new();
-            kit.cache.keep_families();
-            Families(kit)
+            Families(Kit::new())
         }
 
         fn begin(&self, url: &str) -> Busy {
-            busy_of(self.0.look(&member_of(url)))
+            let mut busy = busy_of(self.0.look(&member_of(url)));
+            busy.join_family(&digest(url));
+            busy
         }
 
-        fn fill(&self, mut busy: Busy, url: &str) {
-            busy.set_tags(vec![message::tags::of_family(&digest(url).0).into()]);
+        fn fill(&self, busy: Busy, url: &str) {
             let attrs = self.0.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE);
             self.0.fill(busy, &TestReq::new(&member_of(url)), None, attrs, b"x");
         }
@@ -365,5 +364,34 @@ mod families {
         t.purge("/a", Purge::HARD);
         t.fill(busy, "/a");
         t.check("/a", "miss");
+    }
+
+    #[test]
+    fn a_family_tracks_its_members_alone() {
+        let t = Families::new();
+        let purges = || t.0.cache.shared().bans.seq();
+        t.fill(t.begin("/a"), "/a");
+        assert!(!t.0.cache.keeps_tags());
+        let other = busy_of(t.0.look("/other"));
+        let before = purges();
+        t.purge("/b", Purge::HARD);
+        assert_eq!(purges(), before + 1, "no member of any family is fetched");
+        let member = t.begin("/c");
+        t.purge("/b", Purge::HARD);
+        assert_eq!(purges(), before + 3, "one that is fetched may be of that family");
+        t.fill(member, "/c");
+        drop(other);
+        t.purge("/b", Purge::HARD);
+        assert_eq!(purges(), before + 4);
+        t.check("/c", "hit");
+    }
+
+    #[test]
+    fn a_fetch_that_fails_leaves_its_family() {
+        let t = Families::new();
+        drop(t.begin("/a"));
+        let before = t.0.cache.shared().bans.seq();
+        t.purge("/a", Purge::HARD);
+        assert_eq!(t.0.cache.shared().bans.seq(), before + 1);
     }
 }

@@ -147,9 +147,6 @@ impl Bereq {
                 let host = self.ask.original.get(names::HOST).unwrap_or_default();
                 tags.push(message::tags::of_url(host, self.ask.original.url()).into());
             }
-            if let Some(family) = &self.fill.family {
-                tags.push(message::tags::of_family(&family.0).into());
-            }
             self.busy().set_tags(tags);
         }
         let (kind, name) = (store.kind().as_str(), store.name());

@@ -161,8 +161,11 @@ pub(crate) struct Fill {
 }
 
 impl Fill {
-    pub fn new(req: &Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, now: Real) -> Self {
+    pub fn new(req: &Req, mut busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, now: Real) -> Self {
         let is_pass = mode == FetchMode::Pass;
+        if let Some(family) = &req.ask.family {
+            busy.join_family(family);
+        }
         Fill {
             busy: Some(busy),
             stale,

@@ -66,7 +66,6 @@ impl Req {
             let family = self.ask.digest;
             self.ask.digest = key(&family, &self.ask.head, &self.client.body.cached());
             self.ask.family = Some(Box::new(family));
-            self.engine().cache.keep_families();
             self.note_key();
         }
         Ok(())
