@@ -24,11 +24,24 @@ pub(crate) struct BodyFilters {
     /// `req.filters`, which goes first.
     pub req: Option<Text>,
     pub bereq: Option<Text>,
-    /// Content-Encoding of the body as its client sent it, once filters have changed the field.
-    sent: Option<Option<Vec<u8>>>,
+    last: Option<LastCodings>,
+}
+
+/// Content-Encoding in the last try: that of the body as it is kept, and what its filters made of the field.
+struct LastCodings {
+    sent: Option<Vec<u8>>,
+    made: Option<Vec<u8>>,
 }
 
 impl BodyFilters {
+    /// Content-Encoding of the body as it is kept, where the head has `shown`. A field that filters haven't made is the client's or VCL's.
+    fn sent(&self, shown: Option<&Vec<u8>>) -> Option<Vec<u8>> {
+        match &self.last {
+            Some(last) if last.made.as_ref() == shown => last.sent.clone(),
+            Some(_) | None => shown.cloned(),
+        }
+    }
+
     /// The filters of a fetch for a request that has set these.
     pub fn of_request(listed: Option<&Text>) -> Option<Box<Self>> {
         listed.map(|listed| Box::new(BodyFilters { req: Some(listed.clone()), ..BodyFilters::default() }))
@@ -63,14 +76,14 @@ pub(crate) fn listed(variable: &str, value: Value) -> Result<Option<Text>, VclFa
 
 impl Bereq {
     /// Opens the filters of the body and changes the head accordingly. `None`: there are none, or no body. A try without filters, after
-    /// one that had some, gets the Content-Encoding of the client back.
+    /// one that had some, gets the Content-Encoding of the client back, unless VCL has set another one.
     pub(super) fn open_body_filters(&mut self) -> Option<Chain> {
         let filters = self.ask.body_filters.as_deref()?;
         if matches!(self.ask.body, BereqBody::None | BereqBody::Gone) {
             return None;
         }
         let shown = self.ask.head.joined(names::CONTENT_ENCODING).map(Cow::into_owned);
-        let sent = filters.sent.clone().unwrap_or_else(|| shown.clone());
+        let sent = filters.sent(shown.as_ref());
         let both = [&filters.req, &filters.bereq].into_iter().flatten();
         let list = FilterList::from(both.flat_map(|text| [b" ", text.as_bytes()]).collect::<Vec<_>>().concat());
         let input = FetchInput {
@@ -82,7 +95,7 @@ impl Bereq {
             esi: crate::esi::features(&self.params),
         };
         let opened = open_fetch(&list, input, &mut filters::InjectedFilters::default()).ok()?;
-        if opened.chain.is_empty() && filters.sent.is_none() {
+        if opened.chain.is_empty() && filters.last.is_none() {
             return None;
         }
         let mut coding = sent.clone();
@@ -100,7 +113,7 @@ impl Bereq {
             }
         }
         self.say_coding(coding.as_deref(), shown.as_deref());
-        self.ask.body_filters.get_or_insert_default().sent = Some(sent);
+        self.ask.body_filters.get_or_insert_default().last = Some(LastCodings { sent, made: coding });
         (!opened.chain.is_empty()).then_some(opened.chain)
     }
 

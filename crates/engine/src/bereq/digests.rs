@@ -108,7 +108,7 @@ fn names_digest(head: &Head) -> bool {
 }
 
 impl Bereq {
-    /// Starts the check of the body that is about to come, if its head says something to verify. Called before anything changes the head.
+    /// Starts the check of the body that is about to come, if its head says something to verify.
     pub(super) fn begin_check(&self, received: BodyStatus) -> Option<Box<BodyCheck>> {
         let head = &self.beresp;
         let says_any = head.has(CONTENT_DIGEST) || head.has(REPR_DIGEST) || head.has(names::TRAILER);
@@ -121,7 +121,8 @@ impl Bereq {
             BodyStatus::None if self.ask.head.method() == b"HEAD" || matches!(head.status(), 204 | 304) => return None,
             BodyStatus::None => Some(0),
         };
-        let is_part = head.is_status(206) || head.has(names::CONTENT_RANGE);
+        // The head of a slice has been made that of the whole.
+        let is_part = self.kind.is_placed() || head.is_status(206) || head.has(names::CONTENT_RANGE);
         BodyCheck::begin(head, self.ask.head.method() == b"GET" && !is_part, length)
     }
 
@@ -163,7 +164,7 @@ mod tests {
         head
     }
 
-    /// What is said of the body: `-` if there is nothing to verify, `ok`, or the field that is wrong.
+    /// The verdict on the body: `-` if there is nothing to verify, `ok`, or the field that is wrong.
     fn verdict(lines: &[&str], trailers: &[&str], is_whole: bool, body: &[u8]) -> &'static str {
         let Some(mut check) = BodyCheck::begin(&head(lines), is_whole, None) else { return "-" };
         body.chunks(5).for_each(|piece| assert!(!check.take(piece)));

@@ -12,9 +12,9 @@ use super::{Bereq, FetchStep};
 use crate::synthetic::SynthOrder;
 
 impl Bereq {
-    /// After vcl_backend_response: an event stream isn't parsed for ESI, which would hold it back to its end.
+    /// After vcl_backend_response: an event stream isn't parsed for ESI, which would hold it back to its end, unless its origin allows that.
     pub(super) fn keep_esi_off_events(&mut self) {
-        if self.fill.settings.do_esi && is_event_stream(&self.beresp) {
+        if self.fill.settings.do_esi && is_event_stream(&self.beresp) && self.is_prompt() {
             self.fill.settings.do_esi = false;
             self.log.put(Tag::Notice, b"lacquer: no ESI in an event stream");
         }

@@ -100,6 +100,11 @@ impl FetchKind {
         self.received_part().is_some()
     }
 
+    /// True if the response has a known place in its object: a slice or a part.
+    pub fn is_placed(&self) -> bool {
+        matches!(self, FetchKind::Slice(SliceFetch::New(..) | SliceFetch::One { .. })) || self.is_part()
+    }
+
     fn received_part(&self) -> Option<&ReceivedPart> {
         if let FetchKind::Part(PartFetch::Received(part)) = self { Some(part) } else { None }
     }
