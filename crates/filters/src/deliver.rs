@@ -130,6 +130,8 @@ pub fn open_deliver(
                     opened.left_out.push((filter.name(), reason));
                 } else {
                     if !filter.keeps_body() {
+                        // Also where the origin has said it to HEAD.
+                        opened.edits.push(Edit::Unset("Content-Length"));
                         opened.edits.extend(REWRITTEN);
                         opened.body_bytes = None;
                     }

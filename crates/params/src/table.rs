@@ -219,6 +219,8 @@ params! {
         "How many compression dictionaries are kept. See dictionary_space.";
     dictionary_space: Bytes = "32M" ["bytes" min "0b"] { Own }
         "How many bytes all compression dictionaries (RFC 9842) may take. A dictionary is a copy of the decompressed body of a response with Use-As-Dictionary; it is kept longer than its object, because clients have it. One takes at most a quarter of the space. Beyond dictionary_space or dictionary_max the one that was used longest ago is dropped. 0: Use-As-Dictionary and Available-Dictionary have no effect here.";
+    digest_body_limit: Bytes = "16M" ["bytes" min "0b"] { Own }
+        "The largest stored body that is hashed for a client's Want-Repr-Digest or Want-Content-Digest (RFC 9530). At most 4 bodies are hashed at the same time. 0: these headers have no effect here.";
     digest_check: Switch = "on" ["bool"] { Own }
         "Verify the bodies of origins' responses by Content-Digest and Repr-Digest (RFC 9530): sha-256 and sha-512, in the head or, where Trailer announces them, behind the body. A body that doesn't match fails its fetch (MAIN.fetch_digest, FetchError): it isn't stored, and a client that has a part of it sees that the rest is missing. Responses without these headers cost nothing.";
     disk_timeout: Seconds = "0.500" ["seconds" min "0.001"] { Own }

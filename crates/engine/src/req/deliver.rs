@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The response's head from an object: `vcl_deliver`, conditional answers.
 
+use message::digest::CONTENT_DIGEST;
 use message::{conditional, names};
 use shm::vsl::num::dec;
 use tables::Compat;
@@ -55,10 +56,7 @@ impl Req {
         if !self.esi.is_fragment()
             && conditional::is_not_modified(&self.ask.head, &self.resp.head, self.ask.t_req, Some(t_origin))
         {
-            if self.resp.head.set_status(304).is_err() {
-                self.log.count_lost();
-            }
-            RESP.log_status(&self.resp.head, &mut self.log);
+            self.turn_to_not_modified();
             if self.settings.rfc9111 {
                 // Of what it doesn't bring it tells only what caches need (RFC 9110 15.4.5).
                 for name in [names::CONTENT_TYPE, names::CONTENT_ENCODING, names::CONTENT_LANGUAGE] {
@@ -67,6 +65,15 @@ impl Req {
             }
         }
         ReqStep::Transmit(Answer::Object(delivery))
+    }
+
+    pub(super) fn turn_to_not_modified(&mut self) {
+        if self.resp.head.set_status(304).is_err() {
+            self.log.count_lost();
+        }
+        RESP.log_status(&self.resp.head, &mut self.log);
+        // It is of the body that isn't sent.
+        RESP.unset(&mut self.resp.head, &mut self.log, CONTENT_DIGEST);
     }
 
     /// The stored head and the fields that each delivery adds.

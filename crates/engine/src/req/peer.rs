@@ -210,10 +210,7 @@ impl Req {
         self.mark("Process");
         let t_origin = engine.real_of(times.t_origin);
         if conditional::is_not_modified(&self.ask.head, &self.resp.head, self.ask.t_req, Some(t_origin)) {
-            if self.resp.head.set_status(304).is_err() {
-                self.log.count_lost();
-            }
-            RESP.log_status(&self.resp.head, &mut self.log);
+            self.turn_to_not_modified();
         }
         ReqStep::Transmit(Answer::Object(delivery))
     }

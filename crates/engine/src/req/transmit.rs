@@ -119,6 +119,12 @@ impl Req {
         let to_head = self.ask.original.method() == b"HEAD";
         let status = self.resp.head.status() % 1000;
         let has_none = status < 200 || status == 204 || status == 304;
+        let keeps_field =
+            to_head && answer.obj().is_some_and(|obj| obj.flags().is_uncacheable() || self.keeps_length(obj));
+        if to_head && answer.obj().is_some() && !keeps_field {
+            // The stored one is of the body that GET has.
+            RESP.unset(&mut self.resp.head, &mut self.log, digest::CONTENT_DIGEST);
+        }
         let may_send = !(to_head || has_none);
         // What is behind a body of announced length reaches few clients, and nothing is behind none.
         let has_trailers = may_send && answer.delivery().is_some_and(Delivery::has_trailers);
@@ -127,7 +133,7 @@ impl Req {
             RESP.unset(&mut self.resp.head, &mut self.log, names::CONTENT_LENGTH);
         } else if clen.is_some() && clen == len {
             // The stored field says it already.
-        } else if to_head && answer.obj().is_some_and(|obj| obj.flags().is_uncacheable() || self.keeps_length(obj)) {
+        } else if keeps_field {
             // What the backend said to HEAD stands.
         } else {
             RESP.unset(&mut self.resp.head, &mut self.log, names::CONTENT_LENGTH);
