@@ -58,7 +58,7 @@ pub(crate) enum BeyondLimit {
     /// Nobody can have it (`std.cache_req_body`).
     #[default]
     Fails,
-    /// It can be lent as if none of it had been read.
+    /// The body can be lent as if none of it had been read.
     IsLent,
 }
 

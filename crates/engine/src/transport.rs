@@ -31,9 +31,9 @@ pub enum ReqBodyError {
     TimedOut(&'static str),
     /// More than may be kept.
     TooLarge,
-    /// It may not be kept, as its client wants it to be forwarded as it comes (RFC 10036).
+    /// The body may not be kept, as its client wants it to be forwarded as it comes (RFC 10036).
     Incremental,
-    /// A filter of ours failed, for want of memory or the like: the body itself is sound.
+    /// A filter of ours failed, for want of memory or the like: the body itself is valid.
     FiltersFailed,
     /// Nobody reads the body any more.
     GivenUp,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `Forwarded` (RFC 7239): what a proxy saw of a request that its next hop doesn't see.
 
-use crate::chars::is_tchar;
+use crate::chars::{is_blank, is_tchar, is_value_char};
 
 /// `Forwarded`: one element for each proxy, the nearest one last.
 pub const FORWARDED: &str = "Forwarded";
@@ -38,9 +38,90 @@ fn push_value(element: &mut Vec<u8>, value: &[u8]) {
     element.push(b'"');
 }
 
+/// True if `value` is a list of elements (RFC 7239 4), to which another one can be added.
+pub fn is_list(value: &[u8]) -> bool {
+    let mut rest = value;
+    loop {
+        let Some(behind) = skip_element(rest.trim_ascii_start()) else { return false };
+        rest = skip(behind, is_blank);
+        match rest.split_first() {
+            None => return true,
+            Some((b',', next)) => rest = next,
+            Some(_) => return false,
+        }
+    }
+}
+
+/// Skips pairs between semicolons, each of which may be missing. `None`: a pair is malformed.
+fn skip_element(mut rest: &[u8]) -> Option<&[u8]> {
+    loop {
+        let behind_name = skip(rest, is_tchar);
+        if behind_name.len() < rest.len() {
+            rest = skip_value(behind_name.strip_prefix(b"=")?)?;
+        }
+        match rest.strip_prefix(b";") {
+            Some(next) => rest = next,
+            None => return Some(rest),
+        }
+    }
+}
+
+fn skip_value(value: &[u8]) -> Option<&[u8]> {
+    let Some(mut quoted) = value.strip_prefix(b"\"") else {
+        return Some(skip(value, is_tchar)).filter(|rest| rest.len() < value.len());
+    };
+    loop {
+        quoted = match quoted {
+            [b'"', rest @ ..] => return Some(rest),
+            [b'\\', c, rest @ ..] if is_value_char(*c) => rest,
+            [c, rest @ ..] if *c != b'\\' && is_value_char(*c) => rest,
+            _ => return None,
+        };
+    }
+}
+
+fn skip(text: &[u8], is_skipped: fn(u8) -> bool) -> &[u8] {
+    let count = text.iter().take_while(|c| is_skipped(**c)).count();
+    &text[count..]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_of_elements_are_told_from_what_swallows_the_next_one() {
+        for list in [
+            "for=a",
+            "for=a, for=b,for=c",
+            "for=\"[2001:db8::17]:4711\";proto=http ,\tfor=192.0.2.43;",
+            "",
+            ", ,for=a,",
+            ";for=a;;by=b",
+            "for=\"a, \\\" \\\\\"",
+            "for=\"\"",
+        ] {
+            assert!(is_list(list.as_bytes()), "{list}");
+            assert!(is_list(&[list.as_bytes(), b", for=x"].concat()), "{list}");
+        }
+        for other in [
+            "for=\"a",
+            "\"",
+            "for=\"a\\\"",
+            "for=\"a\"b",
+            "for",
+            "for=",
+            "=a",
+            "for=a b",
+            "for=a; by=b",
+            "for=[::1]",
+            "for=a:80",
+            "for=\"a\x01\"",
+            "for=\"\\",
+        ] {
+            assert!(!is_list(other.as_bytes()), "{other}");
+        }
+    }
 
     fn check(client: &str, host: Option<&str>, want: &str) {
         let client = (!client.is_empty()).then_some(client.as_bytes());

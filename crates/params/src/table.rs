@@ -242,7 +242,7 @@ params! {
     form_space: Bytes = "64M" ["bytes" min "0b"] { Own }
         "How many bytes all forms may take. A form is a copy of a stored body in another encoding: decompressed gzip, br or zstd, or compressed differently. It is made after a few deliveries that could use it and kept while it is used. Forms count towards their object's store, up to a quarter of it. A form is removed with its object or before it. 0: no forms are kept, so each delivery converts the body again.";
     forwarded: Switch = "off" ["bool"] { Own }
-        "Add an element to Forwarded (RFC 7239) of each request before VCL runs: the client's address (for), the host that it asked for, and http or https (proto), as for X-Forwarded-For and x_forwarded_proto. Elements that came with the request stay in front of it: only those of proxies that you know can be trusted.";
+        "Add an element to Forwarded (RFC 7239) of each request before VCL runs: the client's address (for), the host that it asked for, and http or https (proto), as for X-Forwarded-For and x_forwarded_proto. Elements that came with the request stay in front of it: only those of proxies that you know can be trusted. A header that is no valid list of elements is dropped first.";
     gzip_buffer: Bytes = "32k" ["bytes" min "2k"] { Experimental NoEffect }
         "No effect here. In Varnish: the size of the buffer for compression and decompression.";
     gzip_level: Count = "6" ["" min "0" max "9"] {}

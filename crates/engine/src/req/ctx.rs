@@ -419,7 +419,7 @@ impl Ctx for ReqView<'_, '_> {
             Forwarding::AsUsual | Forwarding::Prompt => body.keep(limit, &store, BeyondLimit::Fails),
         }
         if let Some(error) = body.failure().filter(|_| is_new) {
-            // Its head says so: none of it is read.
+            // The request's head has `Incremental: ?1`: none of the body is read.
             self.log.put(Tag::FetchError, error.text().as_bytes());
         } else if is_new {
             self.log.put_parts(Tag::Storage, &[store.kind().as_str().as_bytes(), b" ", store.name().as_bytes()]);

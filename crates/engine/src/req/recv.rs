@@ -266,8 +266,12 @@ impl Req {
         }
     }
 
-    /// Adds this server's element of Forwarded (RFC 7239) to those that came.
+    /// Adds this server's element of Forwarded (RFC 7239) to those that came. Behind an open quote it would be a part of the client's word.
     fn add_forwarded(&mut self) {
+        if self.ask.head.joined(FORWARDED).is_some_and(|came| !forwarded::is_list(&came)) {
+            self.log.put(Tag::Notice, b"lacquer: Forwarded dropped: not a list of elements (RFC 7239)");
+            REQ.unset(&mut self.ask.head, &mut self.log, FORWARDED);
+        }
         let ends = &self.client.sess.ends;
         let client = ends.client_text();
         let client = matches!(ends.client(), net::Address::Inet(_)).then(|| client.ip());

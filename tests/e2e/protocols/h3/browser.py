@@ -66,7 +66,7 @@ def run(report, bed, leaf):
         # All that a page brings shares a connection.
         sessions = bed.counter("MAIN.h3_sess")
         report.check(1 <= sessions <= 2 and bed.counter("MAIN.h3_req") > REQUESTS, f"Chromium: {sessions} connections, {bed.counter('MAIN.h3_req')} requests")
-        # Its hello has the hybrid's share, and comes in two Initials.
+        # Chromium's hello has the hybrid's share, and comes in two Initials.
         report.check(bed.counter("MAIN.tls_post_quantum") == sessions, f"Chromium: {bed.counter('MAIN.tls_post_quantum')} of {sessions} agreed on X25519MLKEM768")
         report.check(bed.counter("MAIN.h3_errors") == 0, f"Chromium: {bed.counter('MAIN.h3_errors')} connections broke the protocol")
     finally:
