@@ -63,7 +63,7 @@ pub use ban::{BAN_FIELDS, BanError, BanSpec};
 pub use boc::{BocState, FetchFailed};
 pub use busy::{Busy, Unwanted, WrongLength};
 pub use cache::{Cache, CacheConfig, CacheParams};
-pub use dictionaries::{Dictionary, DictionaryMiss, DictionarySource, NoDictionary};
+pub use dictionaries::{Dictionary, DictionaryMiss, DictionaryReader, DictionarySource, NoDictionary};
 pub use digest::{Digest, DigestBuilder};
 pub use events::{CacheEvent, EventTag, EventText};
 pub use footprint::Footprint;

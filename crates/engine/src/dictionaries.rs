@@ -5,7 +5,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use cache::{DictionarySource, ObjRef};
+use cache::{DictionaryReader, DictionarySource, ObjRef};
 use message::Coding;
 use sha2::{Digest, Sha256};
 
@@ -17,9 +17,10 @@ use crate::forms::{FormFailure, Sink};
 const BYTES_A_MICRO: usize = 300;
 
 impl Engine {
-    pub(crate) fn learn_dictionary(self: &Arc<Self>, obj: ObjRef, source: DictionarySource) {
+    pub(crate) fn learn_dictionary(self: &Arc<Self>, obj: ObjRef, source: DictionarySource, reader: DictionaryReader) {
         let engine = self.clone();
         rt::spawn(async move {
+            let _reader = reader;
             let learned = contained(pin!(engine.read_dictionary(&obj, source))).await;
             match learned {
                 Ok(Ok(())) => engine.main.dictionary_learned.inc(),

@@ -90,7 +90,9 @@ impl DictionaryRule {
 
     /// True if a request for that path and query may use the dictionary. `destination` is its Sec-Fetch-Dest, if it has one.
     pub fn matches(&self, url: &[u8], destination: Option<&[u8]>) -> bool {
-        let is_meant = |own| self.destinations.iter().any(|meant| meant == own);
+        // Fetch calls a destination "" that the field calls "empty".
+        let is_meant =
+            |own: &[u8]| self.destinations.iter().any(|meant| meant == if own == b"empty" { b"" } else { own });
         (self.destinations.is_empty() || destination.is_none_or(is_meant)) && self.pattern.matches(url)
     }
 
@@ -126,7 +128,7 @@ fn likes_dcz(request: &Head) -> bool {
         let name = chars::trim(parts.next().unwrap_or_default());
         let Some(weight) = weight(parts) else { continue };
         if list::is(name, DCZ.as_bytes()) {
-            // What is said first holds.
+            // The first weight holds.
             ours.get_or_insert(weight);
         } else if name != b"*" && !list::is(name, DCB.as_bytes()) {
             others = others.max(weight);
@@ -138,33 +140,10 @@ fn likes_dcz(request: &Head) -> bool {
 /// The hash in a structured field that is one byte sequence (RFC 9651 3.3.5).
 fn hash_of(field: &[u8]) -> Option<DictionaryHash> {
     let digits = chars::trim(field).strip_prefix(b":")?.strip_suffix(b":")?;
-    let digits = digits.strip_suffix(b"=").unwrap_or(digits);
-    if digits.len() != 43 {
+    if digits.len() > 44 {
         return None;
     }
-    let mut hash = [0; 32];
-    let (mut bits, mut held, mut at) = (0u32, 0, 0);
-    for &digit in digits {
-        bits = bits << 6 | u32::from(value_of(digit)?);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            hash[at] = (bits >> held) as u8;
-            at += 1;
-        }
-    }
-    Some(hash)
-}
-
-fn value_of(digit: u8) -> Option<u8> {
-    match digit {
-        b'A'..=b'Z' => Some(digit - b'A'),
-        b'a'..=b'z' => Some(digit - b'a' + 26),
-        b'0'..=b'9' => Some(digit - b'0' + 52),
-        b'+' => Some(62),
-        b'/' => Some(63),
-        _ => None,
-    }
+    base::base64::decode(digits)?.try_into().ok()
 }
 
 /// True unless the page that asks may not read the response: it is of another origin, and the response isn't shared with that

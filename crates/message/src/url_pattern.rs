@@ -3,15 +3,18 @@
 //! RFC 9842 2.1.1 allows for compression dictionaries.
 //!
 //! A pattern becomes a small automaton, which takes time in proportion to the length of the URL times that of the pattern.
+//! Both are bounded.
 //! A pattern that names another origin, a fragment, or a group with a regular expression is refused.
 
 mod automaton;
 mod parts;
 
-use automaton::Automaton;
+use automaton::{Automaton, MAX_STATES};
 use parts::Delimiter;
 
 const MAX_BYTES: usize = 1024;
+/// Longer URLs match no pattern.
+const MAX_URL: usize = 2048;
 
 /// A pattern of URLs of one origin.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub struct UrlPattern {
 pub enum UrlPatternError {
     /// The pattern is longer than 1024 bytes.
     TooLong,
+    /// The automaton has more than 256 states.
+    TooManyStates,
     /// The scheme, host or port isn't this origin's.
     OtherOrigin,
     /// A fragment is named, which no request has.
@@ -41,6 +46,9 @@ impl UrlPatternError {
     pub const fn text(self) -> &'static str {
         match self {
             UrlPatternError::TooLong => "the pattern is longer than 1024 bytes",
+            UrlPatternError::TooManyStates => {
+                "the pattern, with the path that it is relative to, is longer than 256 steps"
+            }
             UrlPatternError::OtherOrigin => "the pattern is of another origin",
             UrlPatternError::Fragment => "the pattern has a fragment",
             UrlPatternError::Regexp => "the pattern has a regular expression",
@@ -72,16 +80,23 @@ impl UrlPattern {
             }
         };
         let query = query.map(|query| parts::compile(query, Delimiter::None)).transpose()?;
+        if path.states() + query.as_ref().map_or(0, Automaton::states) > MAX_STATES {
+            return Err(UrlPatternError::TooManyStates);
+        }
         Ok(UrlPattern { path, query })
     }
 
     /// True if the pattern matches the path and query `url`, as a request has it.
     pub fn matches(&self, url: &[u8]) -> bool {
+        url.len() <= MAX_URL && self.matches_in(url, &mut 0)
+    }
+
+    fn matches_in(&self, url: &[u8], steps: &mut usize) -> bool {
         let (path, query) = match url.iter().position(|&c| c == b'?') {
             Some(at) => (&url[..at], &url[at + 1..]),
             None => (url, &b""[..]),
         };
-        self.path.matches(path) && self.query.as_ref().is_none_or(|pattern| pattern.matches(query))
+        self.path.matches(path, steps) && self.query.as_ref().is_none_or(|pattern| pattern.matches(query, steps))
     }
 
     /// Memory of the pattern, in bytes.

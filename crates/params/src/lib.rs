@@ -308,6 +308,10 @@ impl Params {
         &self.protected
     }
 
+    pub fn has_dictionaries(&self) -> bool {
+        self.dictionary_space > 0 && self.dictionary_max > 0
+    }
+
     /// The codings that the server makes and undoes itself. Without gzip there are none.
     pub fn supported_codings(&self) -> Codings {
         if !self.http_gzip_support {

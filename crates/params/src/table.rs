@@ -215,8 +215,8 @@ params! {
         "How long an object is kept after its TTL and grace for conditional fetches, unless VCL sets another keep.";
     default_ttl: Seconds = "120.000" ["seconds" min "0.000"] { ObjSticky }
         "TTL of an object if neither the backend nor VCL sets one.";
-    dictionary_max: Count = "1000" ["dictionaries" min "0" max "100000"] { Own }
-        "How many compression dictionaries are kept. See dictionary_space.";
+    dictionary_max: Count = "1000" ["dictionaries" min "0" max "10000"] { Own }
+        "How many compression dictionaries are kept. 0 turns them off. See dictionary_space.";
     dictionary_space: Bytes = "32M" ["bytes" min "0b"] { Own }
         "How many bytes all compression dictionaries (RFC 9842) may take. A dictionary is a copy of the decompressed body of a response with Use-As-Dictionary; it is kept longer than its object, because clients have it. One takes at most a quarter of the space. Beyond dictionary_space or dictionary_max the one that was used longest ago is dropped. 0: Use-As-Dictionary and Available-Dictionary have no effect here.";
     digest_body_limit: Bytes = "16M" ["bytes" min "0b"] { Own }

@@ -45,14 +45,56 @@ fn a_dictionary_is_found_by_hash_host_and_rule() {
 }
 
 #[test]
-fn objects_with_equal_bodies_are_dictionaries_each() {
+fn objects_with_equal_bodies_are_one_dictionary() {
     let kit = Kit::new();
-    learn(&kit, "/app.v1.js", 1, 1000).unwrap();
-    learn(&kit, "/app.copy.js", 1, 1000).unwrap();
-    learn(&kit, "/app.v1.js", 1, 1000).unwrap();
-    assert_eq!(kit.main.n_dictionary.get(), 2);
+    for url in ["/app.v1.js", "/app.copy.js", "/app.v1.js"] {
+        learn(&kit, url, 1, 1000).unwrap();
+    }
+    assert_eq!(kit.main.n_dictionary.get(), 1);
     kit.cache.purge(&digest("/app.v1.js"), kit.now(), Purge::HARD);
+    assert_eq!((find(&kit, 1), kit.main.n_dictionary.get()), (Ok(()), 1), "it is still the other one's");
+    kit.cache.purge(&digest("/app.copy.js"), kit.now(), Purge::HARD);
+    assert_eq!((find(&kit, 1), kit.main.dictionary_invalidated.get(), kit.main.dictionary_bytes.get()), (GONE, 1, 0));
+}
+
+#[test]
+fn a_body_under_many_urls_takes_the_room_of_one() {
+    let kit = Kit::new();
+    learn(&kit, "/app.v1.js", 1, 1 << 20).unwrap();
+    for n in 1..=31 {
+        learn(&kit, &format!("/app.js?n={n}"), 2, 1 << 20).unwrap();
+    }
+    assert_eq!((find(&kit, 1), find(&kit, 2), kit.main.n_dictionary.get()), (Ok(()), Ok(()), 2));
+    assert!(kit.main.dictionary_bytes.get() < (2 << 20) + 32 * 1024, "{}", kit.main.dictionary_bytes.get());
+    for n in 16..=31 {
+        kit.cache.purge(&digest(&format!("/app.js?n={n}")), kit.now(), Purge::HARD);
+    }
+    assert_eq!(find(&kit, 2), GONE, "16 objects are remembered");
+}
+
+#[test]
+fn a_refreshed_object_is_the_dictionary_that_it_was() {
+    let kit = Kit::new();
+    learn(&kit, "/app.js", 1, 1000).unwrap();
+    let known = kit.cache.dictionary_of(&hit_of(kit.look("/app.js"))).expect("it was learned");
+    kit.put("/app.js", 100.0, b"refreshed");
+    let obj = hit_of(kit.look("/app.js"));
+    assert!(kit.cache.dictionary_of(&obj).is_none());
+    kit.cache.keep_dictionary(&obj, &known, source("/app.js")).unwrap();
+    assert_eq!(kit.cache.dictionary_of(&obj).map(|known| known.hash), Some(hash(1)));
     assert_eq!((find(&kit, 1), kit.main.n_dictionary.get()), (Ok(()), 1));
+    kit.cache.purge(&digest("/app.js"), kit.now(), Purge::HARD);
+    assert_eq!((find(&kit, 1), kit.main.dictionary_bytes.get()), (GONE, 0));
+    assert!(kit.cache.dictionary_of(&obj).is_none());
+}
+
+#[test]
+fn few_bodies_are_read_at_a_time() {
+    let kit = Kit::new();
+    let mut readers: Vec<_> = (0..4).map(|_| kit.cache.begin_dictionary().expect("four")).collect();
+    assert!(kit.cache.begin_dictionary().is_none());
+    readers.pop();
+    assert!(kit.cache.begin_dictionary().is_some());
 }
 
 #[test]
@@ -159,6 +201,8 @@ fn smaller_bounds_hold_at_once() {
     }
     kit.cache.set_params(CacheParams { dictionary_max: 3, ..CacheParams::default() });
     assert_eq!((kit.main.n_dictionary.get(), find(&kit, 9), find(&kit, 6)), (3, Ok(()), GONE));
+    kit.cache.set_params(CacheParams { dictionary_max: 0, ..CacheParams::default() });
+    assert_eq!(learn(&kit, "/app", 1, 1), Err(NoDictionary::TooLarge));
     kit.cache.set_params(CacheParams { dictionary_space: 0, ..CacheParams::default() });
     assert_eq!((kit.main.n_dictionary.get(), kit.main.dictionary_bytes.get()), (0, 0));
     assert_eq!(learn(&kit, "/app", 1, 1), Err(NoDictionary::TooLarge));

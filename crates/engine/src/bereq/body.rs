@@ -589,6 +589,7 @@ impl Bereq {
         let busy = self.take_busy();
         let object = busy.object();
         let dictionary = self.dictionary_source(&object);
+        let known = self.kind.kept_object().and_then(|stale| self.engine.cache.dictionary_of(stale));
         // The exchange has compared what came with what was announced, and filters change the length.
         let finished = busy.finish(None);
         self.mark("BerespBody");
@@ -597,7 +598,7 @@ impl Bereq {
             Ok(length) => {
                 self.log.record(Tag::Length).num(length);
                 if let Some(source) = dictionary {
-                    self.engine.learn_dictionary(object, source);
+                    self.learn_dictionary(object, source, known);
                 }
             }
             Err(_) => self.fetch_error("body of another length than announced"),

@@ -2,7 +2,9 @@
 //! Compression dictionaries (RFC 9842) on the side of the backend: which responses become dictionaries, and those that the
 //! backend has compressed against one itself.
 
-use cache::{DictionarySource, ObjRef};
+use std::sync::Arc;
+
+use cache::{Dictionary, DictionarySource, ObjRef};
 use message::dictionary::{DictionaryRule, USE_AS_DICTIONARY, needs_dictionary, varies_by_dictionary};
 use message::names;
 use tables::no_hit::Uncacheable;
@@ -14,7 +16,7 @@ use super::kind::FetchKind;
 impl Bereq {
     /// The facts that make a dictionary of the object that was fetched, if it may be one. The log says why it may not.
     pub(super) fn dictionary_source(&mut self, obj: &ObjRef) -> Option<DictionarySource> {
-        if !self.beresp.has(USE_AS_DICTIONARY) || self.params.dictionary_space == 0 {
+        if !self.beresp.has(USE_AS_DICTIONARY) || !self.params.has_dictionaries() {
             return None;
         }
         match self.try_dictionary_source(obj) {
@@ -49,6 +51,21 @@ impl Bereq {
         let field = self.beresp.joined(USE_AS_DICTIONARY).unwrap_or_default();
         let rule = DictionaryRule::parse(&field, host, url).map_err(|error| error.text())?;
         Ok(DictionarySource { rule, host: host.into(), url: url.into() })
+    }
+
+    /// `known`: the dictionary that the body is already, if it is that of the stale object.
+    pub(super) fn learn_dictionary(&mut self, obj: ObjRef, source: DictionarySource, known: Option<Arc<Dictionary>>) {
+        let (engine, refused) = (&self.engine, &self.engine.main.dictionary_refused);
+        if let Some(known) = known {
+            if engine.cache.keep_dictionary(&obj, &known, source).is_err() {
+                refused.inc();
+            }
+        } else if let Some(reader) = engine.cache.begin_dictionary() {
+            engine.learn_dictionary(obj, source, reader);
+        } else {
+            refused.inc();
+            self.log.put(Tag::Notice, b"lacquer: dictionary: not kept: too many others are being read");
+        }
     }
 
     fn is_for_one_user(&self) -> bool {

@@ -21,8 +21,7 @@ use crate::httplog::RESP;
 impl Req {
     /// Notes the dictionary that the client offers to use. VCL takes the offer back by unsetting the field.
     pub(super) fn note_dictionary(&mut self, action: &RecvAction) {
-        if !self.ask.head.has(AVAILABLE_DICTIONARY) || *action != RecvAction::Hash || self.params.dictionary_space == 0
-        {
+        if !self.ask.head.has(AVAILABLE_DICTIONARY) || *action != RecvAction::Hash || !self.params.has_dictionaries() {
             self.ask.dictionary = None;
             return;
         }
@@ -50,7 +49,7 @@ impl Req {
         }
         let Answer::Object(delivery) = answer else { return false };
         let status = self.resp.head.status() % 1000;
-        let may_be = self.params.dictionary_space > 0 && !self.esi.is_fragment() && matches!(status, 200 | 304);
+        let may_be = self.params.has_dictionaries() && !self.esi.is_fragment() && matches!(status, 200 | 304);
         if !may_be || delivery.obj.flags().is_passed() || delivery.obj.flags().is_private {
             return false;
         }

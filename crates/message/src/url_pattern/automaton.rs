@@ -11,6 +11,9 @@ enum State {
     Jump(usize),
 }
 
+/// States of all automatons of a pattern.
+pub(super) const MAX_STATES: usize = 256;
+
 /// States in order; the text matches if the end behind the last one is reached with its last byte.
 #[derive(Debug, Default)]
 pub(super) struct Automaton(Vec<State>);
@@ -71,44 +74,52 @@ impl Automaton {
         }
     }
 
-    pub fn matches(&self, text: &[u8]) -> bool {
-        let mut now = ActiveStates::new(self.0.len() + 1);
-        let mut next = ActiveStates::new(self.0.len() + 1);
-        self.enter(&mut now, 0);
+    pub fn states(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Looks at each state at most once per byte, and once at the end, and counts that in `steps`.
+    pub fn matches(&self, text: &[u8], steps: &mut usize) -> bool {
+        let (mut now, mut next) = (ActiveStates::new(), ActiveStates::new());
+        now.enter(0);
         for &c in text {
-            for at in now.list.drain(..) {
-                now.is_active[at] = false;
-                let goes_on = match self.0.get(at) {
-                    Some(State::Byte(byte)) => *byte == c,
-                    Some(State::NoSlash) => c != b'/',
-                    Some(State::Any) => true,
-                    Some(State::Fork(_) | State::Jump(_)) | None => false,
-                };
-                if goes_on {
-                    self.enter(&mut next, at + 1);
-                }
-            }
-            if next.list.is_empty() {
+            *steps += self.advance(&mut now, Some(c), &mut next);
+            if next.len == 0 {
                 return false;
             }
+            now.clear();
             std::mem::swap(&mut now, &mut next);
         }
+        *steps += self.advance(&mut now, None, &mut next);
         now.is_active[self.0.len()]
     }
 
-    fn enter(&self, states: &mut ActiveStates, first: usize) {
-        let mut open = vec![first];
-        while let Some(at) = open.pop() {
-            if std::mem::replace(&mut states.is_active[at], true) {
-                continue;
-            }
-            states.list.push(at);
-            match self.0.get(at) {
-                Some(State::Fork(other)) => open.extend([at + 1, *other]),
-                Some(State::Jump(other)) => open.push(*other),
-                Some(State::Byte(_) | State::NoSlash | State::Any) | None => {}
+    /// Goes on to the states behind the byte, and among those `now` without one. Returns the number of states.
+    fn advance(&self, now: &mut ActiveStates, byte: Option<u8>, next: &mut ActiveStates) -> usize {
+        let mut at = 0;
+        while at < now.len {
+            let state = usize::from(now.list[at]);
+            at += 1;
+            let goes_on = match self.0.get(state) {
+                Some(State::Byte(own)) => byte == Some(*own),
+                Some(State::NoSlash) => byte.is_some_and(|c| c != b'/'),
+                Some(State::Any) => byte.is_some(),
+                Some(State::Fork(other)) => {
+                    now.enter(state + 1);
+                    now.enter(*other);
+                    false
+                }
+                Some(State::Jump(other)) => {
+                    now.enter(*other);
+                    false
+                }
+                None => false,
+            };
+            if goes_on {
+                next.enter(state + 1);
             }
         }
+        at
     }
 
     pub fn bytes(&self) -> usize {
@@ -117,12 +128,25 @@ impl Automaton {
 }
 
 struct ActiveStates {
-    list: Vec<usize>,
-    is_active: Vec<bool>,
+    list: [u16; MAX_STATES + 1],
+    len: usize,
+    is_active: [bool; MAX_STATES + 1],
 }
 
 impl ActiveStates {
-    fn new(len: usize) -> Self {
-        ActiveStates { list: Vec::with_capacity(len), is_active: vec![false; len] }
+    fn new() -> Self {
+        ActiveStates { list: [0; MAX_STATES + 1], len: 0, is_active: [false; MAX_STATES + 1] }
+    }
+
+    fn enter(&mut self, state: usize) {
+        if !std::mem::replace(&mut self.is_active[state], true) {
+            self.list[self.len] = state as u16;
+            self.len += 1;
+        }
+    }
+
+    fn clear(&mut self) {
+        self.list[..self.len].iter().for_each(|&state| self.is_active[usize::from(state)] = false);
+        self.len = 0;
     }
 }

@@ -108,10 +108,34 @@ fn what_is_no_pattern_is_refused() {
     refused(&"/a".repeat(600), UrlPatternError::TooLong);
 }
 
+fn states(pattern: &UrlPattern) -> usize {
+    pattern.path.states() + pattern.query.as_ref().map_or(0, Automaton::states)
+}
+
 #[test]
-fn hostile_patterns_take_little_time() {
-    let pattern = parse(&"{*a}*".repeat(200)).unwrap_or_else(|error| panic!("{error:?}"));
-    assert!(!pattern.matches(&b"/aaaaaaaaaa".repeat(100)));
+fn hostile_patterns_take_a_step_per_state_and_byte_at_most() {
+    let url = b"/aaaaaaaaaa".repeat(180);
+    for text in ["{*a}*".repeat(42), "*a".repeat(60), "*{a}?".repeat(45)] {
+        let pattern = parse(&format!("/{text}")).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        let mut steps = 0;
+        pattern.matches_in(&[&url[..], b"b"].concat(), &mut steps);
+        assert!(steps > url.len(), "{text}: {steps}");
+        assert!(steps <= (states(&pattern) + 1) * (url.len() + 2), "{text}: {steps}");
+    }
+}
+
+#[test]
+fn a_long_pattern_path_or_url_is_refused() {
+    refused(&"{*a}*".repeat(200), UrlPatternError::TooManyStates);
+    let long = ["/", &"a".repeat(300), "/app.js"].concat();
+    let parse = |pattern: &[u8]| UrlPattern::parse(pattern, b"a", long.as_bytes()).map(drop);
+    assert_eq!(parse(b"app*"), Err(UrlPatternError::TooManyStates));
+    assert_eq!(parse(b"?x"), Err(UrlPatternError::TooManyStates));
+    assert_eq!(parse(b"/app*"), Ok(()));
+    let mut url = "/".repeat(2048);
+    check("/*", &[&url], &[]);
+    url.push('a');
+    check("/*", &[], &[&url]);
 }
 
 proptest! {
