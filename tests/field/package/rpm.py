@@ -8,7 +8,7 @@ import tempfile
 
 LIMIT = 300
 WANTED = ("/usr/bin/lacquer", "/usr/sbin/varnishd", "/usr/lib/systemd/system/varnish.service", "/usr/lib/sysusers.d/lacquer.conf",
-          "/usr/share/zsh/site-functions/_lacquer", "/usr/share/man/man1/varnishd.1.gz", "/etc/logrotate.d/varnish", "/etc/lacquer/compat")
+          "/usr/share/zsh/site-functions/_lacquer", "/usr/share/man/man1/varnishd.1.gz", "/etc/logrotate.d/varnish")
 
 
 def run(report, packaging, lacquer):
