@@ -10,16 +10,20 @@ use tables::Compat;
 
 use crate::cache::{Cache, CacheShared};
 use crate::events::CacheEvent;
+use crate::tags;
 use crate::tombstones::TombstoneCause;
 
 /// Most objects that expire under one hold of a shard's lock.
 const BATCH: usize = 64;
 
 impl Cache {
-    /// Expires objects due at `now`, at most `budget`, and calls `tell` for each. Returns their number; if it equals
-    /// the budget, more may be due.
+    /// Expires objects due at `now`, about `budget` at most, and calls `tell` for each. Takes purged members of families out,
+    /// too. Returns their number; if it isn't below the budget, more may be due.
     pub fn expire(&self, now: Mono, budget: usize, tell: &mut dyn FnMut(CacheEvent)) -> usize {
         let mut count = 0;
+        while count < budget && self.take_out_some() {
+            count += tags::STRIDE;
+        }
         for shard in &self.shared().shards {
             while count < budget && f64::from_bits(shard.next_expiry.load(Relaxed)) <= now.0 {
                 count += self.expire_some(shard, now, (budget - count).min(BATCH), tell);

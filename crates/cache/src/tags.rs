@@ -13,6 +13,7 @@ mod index;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, OnceLock};
+use std::task::Waker;
 
 use base::Mono;
 use base::critical::Lock;
@@ -39,7 +40,9 @@ const HELD: usize = 1 << 16;
 const HELD_PREFIXES: usize = 256;
 /// Objects marked under one hold of the lock, and those taken out or softened in one step: some 25 microseconds' work.
 const MARKS: usize = 256;
-const STRIDE: usize = 32;
+pub(crate) const STRIDE: usize = 32;
+/// Steps in which a purge of a family takes members out itself; [`Cache::expire`] takes out the others.
+const OWN_STEPS: usize = 8;
 /// An object without any ttl is never found; this much is none to everybody else.
 const NO_TTL: f64 = 1e-6;
 
@@ -52,6 +55,8 @@ pub(crate) struct Tags {
     /// Most bytes that the index may take; 0: any number.
     space: AtomicU64,
     inner: Lock<Inner>,
+    /// Hard purges whose objects are marked, and not all taken out yet.
+    unfinished: Lock<Vec<Progress>>,
 }
 
 #[derive(Default)]
@@ -511,6 +516,20 @@ impl TagPurge {
         Some(self.count)
     }
 
+    /// Leaves objects that are marked to [`Cache::take_out_some`]. Returns the number of those that the purge reached.
+    fn leave_rest(self) -> usize {
+        let shared = self.cache.shared();
+        if let Some(at) = self.at {
+            // An object whose tags were read before is marked now.
+            shared.dictionaries.purge_key(&at.key);
+            // The journal has it as open, in case that the worker ends before.
+            shared.bans.log.commit(self.last);
+            shared.tags.unfinished.lock().push(at);
+            shared.alarm.take().into_iter().for_each(Waker::wake);
+        }
+        self.count
+    }
+
     /// Begins with the next key: from then on the purge counts for fetches in progress.
     fn begin(&mut self, shared: &CacheShared) -> Option<Progress> {
         let key = self.keys.pop_front()?;
@@ -557,7 +576,8 @@ impl Cache {
     }
 
     /// Purges the family of a digest and returns the number of its objects. The journal must have the purge of the digest
-    /// as begun. A purge that leaves some ttl takes all of it.
+    /// as begun. A purge that leaves some ttl takes all of it. No lookup finds a purged one from the return on. Therefore
+    /// all members are marked here, [`MARKS`] in some 25 microseconds, or softened, [`STRIDE`] in that time.
     pub(crate) fn purge_family(&self, digest: &Digest, now: Mono, purge: &Purge) -> usize {
         let shared = self.shared();
         let tag = message::tags::of_family(&digest.0);
@@ -565,11 +585,29 @@ impl Cache {
             return 0;
         }
         let mut purge = self.purge_tags(std::iter::once(&tag[..]), now, !purge.is_hard());
+        let mut left = OWN_STEPS;
         loop {
+            if purge.at.as_ref().is_some_and(|at| at.stage == Stage::TakeOut) {
+                if left == 0 {
+                    return purge.leave_rest();
+                }
+                left -= 1;
+            }
             if let Some(count) = purge.step() {
                 return count;
             }
         }
+    }
+
+    /// Takes some objects out whose purge has left them marked. False if there are none.
+    pub(crate) fn take_out_some(&self) -> bool {
+        let Some(at) = self.shared().tags.unfinished.lock().pop() else { return false };
+        let mut purge = self.purge_tags(std::iter::empty(), self.shared().now(), false);
+        purge.at = Some(at);
+        if purge.step().is_none() {
+            purge.leave_rest();
+        }
+        true
     }
 
     pub fn tags_of(&self, obj: &ObjRef) -> Vec<Box<[u8]>> {

@@ -387,6 +387,30 @@ mod families {
     }
 
     #[test]
+    fn a_purge_leaves_most_of_a_large_family_marked() {
+        let t = Families::new();
+        let put = |n: usize, xs: &[u8]| {
+            let mut busy = busy_of(t.0.look(&format!("body {n}")));
+            busy.join_family(&digest("/a"));
+            let attrs = t.0.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE);
+            t.0.fill(busy, &TestReq::new(&format!("body {n}")), None, attrs, xs);
+        };
+        (0..1000).for_each(|n| put(n, b"old"));
+        assert_eq!(t.purge("/a", Purge::HARD), 1000);
+        assert_eq!(t.0.cache.census().0, 1000 - 8 * 32);
+        assert!((0..1000).all(|n| t.0.verdict(&format!("body {n}")) == "miss"));
+        // One that comes before the others went.
+        put(0, b"new");
+        let mut rounds = 0;
+        while t.0.cache.expire(t.0.now(), 100, &mut |_| {}) >= 100 {
+            rounds += 1;
+        }
+        assert_eq!((t.0.cache.census().0, t.0.verdict("body 0")), (1, "hit"));
+        assert!(rounds >= 5, "{rounds}");
+        assert_eq!(t.purge("/a", Purge::HARD), 1);
+    }
+
+    #[test]
     fn a_fetch_that_fails_leaves_its_family() {
         let t = Families::new();
         drop(t.begin("/a"));
