@@ -32,7 +32,7 @@ const SHARE: u64 = 4;
 const LARGEST: u64 = 4;
 /// Bytes of a form that are put together before they are stored: its blocks.
 const PIECE: usize = 256 << 10;
-/// Forms that may be in the making at a time.
+/// Forms that may be in the making at a time; half of them against dictionaries.
 const MAKERS: usize = 8;
 /// Seconds after which an unused form is evicted before any object.
 const IDLE: u32 = 30;
@@ -40,6 +40,9 @@ const IDLE: u32 = 30;
 const LOOKS: usize = 32;
 /// Forms of one object that were compressed against dictionaries, and refusals of such forms that are remembered.
 const AGAINST: usize = 8;
+/// Seconds in which an object gets at most `AGAINST` such forms or refusals: more hashes than that in turn don't have forms
+/// made for ever.
+const AGAINST_SECONDS: u32 = 600;
 /// Uses that count, until its next look.
 const MAX_FREQ: u8 = 3;
 /// Deliveries that wanted a form before it is made.
@@ -128,9 +131,26 @@ pub(crate) struct Forms {
     refused: u8,
     /// The same for compression against dictionaries, the latest ones.
     refused_against: VecDeque<(FormCoding, bool)>,
+    /// Such forms and refusals since that second.
+    against: usize,
+    against_since: u32,
 }
 
 impl Forms {
+    fn has_many_against(&self, second: u32) -> bool {
+        self.against >= AGAINST && second.saturating_sub(self.against_since) < AGAINST_SECONDS
+    }
+
+    fn count(&mut self, coding: FormCoding, second: u32) {
+        if !coding.is_against() {
+            return;
+        }
+        if self.against == 0 || second.saturating_sub(self.against_since) >= AGAINST_SECONDS {
+            (self.against, self.against_since) = (0, second);
+        }
+        self.against += 1;
+    }
+
     fn find(&self, coding: FormCoding) -> Option<&Arc<Form>> {
         self.kept.iter().find(|form| form.coding == coding)
     }
@@ -334,7 +354,9 @@ impl FormKeeper {
     fn begin(&self, oc: &Objcore, coding: FormCoding) -> bool {
         let address = std::ptr::from_ref(oc).addr();
         let mut inner = self.inner.lock();
-        let may = inner.making.len() < MAKERS && !inner.making.contains(&(address, coding));
+        let against = inner.making.iter().filter(|(_, other)| other.is_against()).count();
+        let has_room = inner.making.len() < MAKERS && !(coding.is_against() && against >= MAKERS / 2);
+        let may = has_room && !inner.making.contains(&(address, coding));
         if may {
             inner.making.push((address, coding));
         }
@@ -375,6 +397,12 @@ impl Cache {
         self.right_to_form(obj, FormCoding::Against(hash), false)
     }
 
+    /// True if the object has had so many forms against dictionaries that it gets no other one for now.
+    pub fn has_many_forms_against(&self, obj: &ObjRef) -> bool {
+        let second = second_of(self.shared().now());
+        obj.objcore().forms().is_some_and(|forms| forms.has_many_against(second))
+    }
+
     /// True if such a form of the object was of no use, or there was no room for it.
     pub fn is_form_refused(&self, obj: &ObjRef, coding: impl Into<FormCoding>) -> bool {
         obj.objcore().forms().is_some_and(|forms| forms.is_refused(coding.into(), false))
@@ -393,6 +421,7 @@ impl Cache {
         let is_there = forms.and_then(|forms| forms.find(coding).map(|form| form.is_hard));
         if keeper.space.load(Relaxed) == 0
             || is_refused
+            || coding.is_against() && self.has_many_forms_against(obj)
             || is_there.is_some_and(|is_hard_already| is_hard_already || !is_hard)
             || obj.is_dying()
             || obj.body_len().is_none()
@@ -534,7 +563,10 @@ impl FormRight {
             _charge: charge,
         });
         let oc = self.obj.objcore();
-        let kept = shared.forms.change(oc, |forms| forms.keep(form.clone()));
+        let kept = shared.forms.change(oc, |forms| {
+            forms.count(self.coding, second_of(shared.now()));
+            forms.keep(form.clone());
+        });
         if !kept {
             return Err(NoForm::Gone);
         }
@@ -551,7 +583,10 @@ impl FormRight {
     fn note_refusal(&self) {
         let shared = self.cache.shared();
         shared.main.form_refused.inc();
-        shared.forms.change(self.obj.objcore(), |forms| forms.refuse(self.coding, self.is_hard));
+        shared.forms.change(self.obj.objcore(), |forms| {
+            forms.count(self.coding, second_of(shared.now()));
+            forms.refuse(self.coding, self.is_hard);
+        });
     }
 
     pub fn take_events(&mut self) -> Vec<CacheEvent> {

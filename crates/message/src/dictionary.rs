@@ -8,6 +8,8 @@ use crate::{Head, chars, list, names};
 
 /// `Available-Dictionary`: the SHA-256 of a dictionary that the client has.
 pub const AVAILABLE_DICTIONARY: &str = "Available-Dictionary";
+/// The request fields of a client that has a dictionary. They mean nothing without `dcb` or `dcz` in Accept-Encoding.
+pub const DICTIONARY_OFFER: [&str; 2] = [AVAILABLE_DICTIONARY, "Dictionary-ID"];
 /// `Use-As-Dictionary`: the response may be used as a dictionary.
 pub const USE_AS_DICTIONARY: &str = "Use-As-Dictionary";
 

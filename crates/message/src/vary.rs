@@ -8,6 +8,7 @@
 //! matching, so that a stored key serves all settings.
 
 use crate::chars::is_blank;
+use crate::dictionary::DICTIONARY_OFFER;
 use crate::{Codings, Head, names};
 
 const ABSENT: u16 = 0xffff;
@@ -97,9 +98,10 @@ pub(crate) fn write_entry(name: &[u8], value: Option<&[u8]>, out: &mut Vec<u8>) 
     Ok(())
 }
 
-/// Whatever the client takes, we make of the object.
+/// Whatever the client takes, we make of the object; its dictionary isn't offered to origins.
 pub(crate) fn is_ignored(name: &[u8], supported: Codings) -> bool {
-    !supported.is_empty() && name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes())
+    let is = |own: &str| name.eq_ignore_ascii_case(own.as_bytes());
+    !supported.is_empty() && (is(names::ACCEPT_ENCODING) || DICTIONARY_OFFER.into_iter().any(is))
 }
 
 /// True if `request` gets the variant with this key. `supported`: the codings that we make and undo. A damaged key

@@ -217,9 +217,14 @@ fn make_against(kit: &Kit, obj: &ObjRef, n: u32, body: &[u8]) {
 #[test]
 fn an_object_has_a_form_for_each_dictionary_up_to_a_bound() {
     let kit = Kit::new();
-    kit.put("/app.v2.js", 100.0, b"stored");
+    kit.put("/app.v2.js", 10_000.0, b"stored");
     let obj = hit_of(kit.look("/app.v2.js"));
     for n in 0..10 {
+        if n == 8 {
+            assert!(kit.cache.wants_form_against(&obj, hash(n)).is_none(), "too many for now");
+            assert!(kit.cache.has_many_forms_against(&obj));
+            kit.pass(600.0);
+        }
         make_against(&kit, &obj, n, &n.to_be_bytes());
     }
     let found = |n| kit.cache.form(&obj, hash(n), kit.now()).is_some();
@@ -232,11 +237,43 @@ fn an_object_has_a_form_for_each_dictionary_up_to_a_bound() {
 }
 
 #[test]
-fn a_form_against_a_dictionary_that_was_refused_is_not_asked_for_again() {
+fn hashes_in_turn_have_few_forms_made() {
+    let kit = Kit::new();
+    kit.put("/", 10_000.0, b"stored");
+    let obj = hit_of(kit.look("/"));
+    let mut made = 0;
+    for n in 0..1000 {
+        if kit.cache.form(&obj, hash(n % 9), kit.now()).is_none()
+            && let Some(mut right) = kit.cache.wants_form_against(&obj, hash(n % 9))
+        {
+            right.add(b"form").unwrap();
+            right.keep().0.unwrap();
+            made += 1;
+        }
+    }
+    assert_eq!(made, 8);
+    assert!(kit.cache.wants_hard_form(&obj, message::Coding::Gzip).is_some(), "others aren't counted");
+}
+
+#[test]
+fn half_of_the_makers_are_for_ordinary_forms() {
     let kit = Kit::new();
     kit.put("/", 100.0, b"stored");
     let obj = hit_of(kit.look("/"));
+    let rights: Vec<_> = (0..8).filter_map(|n| kit.cache.wants_form_against(&obj, hash(n))).collect();
+    assert_eq!(rights.len(), 4);
+    assert!(kit.cache.wants_hard_form(&obj, message::Coding::Gzip).is_some());
+}
+
+#[test]
+fn a_form_against_a_dictionary_that_was_refused_is_not_asked_for_again() {
+    let kit = Kit::new();
+    kit.put("/", 10_000.0, b"stored");
+    let obj = hit_of(kit.look("/"));
     for n in 0..12 {
+        if n == 8 {
+            kit.pass(600.0);
+        }
         kit.cache.wants_form_against(&obj, hash(n)).expect("another one").refuse();
         assert!(kit.cache.is_form_refused(&obj, hash(n)));
         assert!(kit.cache.wants_form_against(&obj, hash(n)).is_none());

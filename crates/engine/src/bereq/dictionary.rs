@@ -6,12 +6,29 @@ use std::sync::Arc;
 
 use cache::{Dictionary, DictionarySource, ObjRef};
 use message::dictionary::{DictionaryRule, USE_AS_DICTIONARY, needs_dictionary, varies_by_dictionary};
-use message::names;
+use message::{Head, names};
 use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
 
 use super::Bereq;
 use super::kind::FetchKind;
+use crate::req::ReqAsk;
+
+/// URL and Host of a request as they came from the client, where VCL has changed either.
+pub(crate) struct ClientTarget {
+    host: Box<[u8]>,
+    url: Box<[u8]>,
+}
+
+impl ClientTarget {
+    pub fn of(ask: &ReqAsk) -> Option<Box<Self>> {
+        let host_of = |head: &Head| head.get(names::HOST).unwrap_or_default().into();
+        let target = || ClientTarget { host: host_of(&ask.original), url: ask.original.url().into() };
+        let is_same =
+            ask.original.get(names::HOST) == ask.head.get(names::HOST) && ask.original.url() == ask.head.url();
+        (!is_same).then(|| Box::new(target()))
+    }
+}
 
 impl Bereq {
     /// The facts that make a dictionary of the object that was fetched, if it may be one. The log says why it may not.
@@ -49,7 +66,10 @@ impl Bereq {
         }
         let (host, url) = (asked.get(names::HOST).unwrap_or_default(), asked.url());
         let field = self.beresp.joined(USE_AS_DICTIONARY).unwrap_or_default();
-        let rule = DictionaryRule::parse(&field, host, url).map_err(|error| error.text())?;
+        // The client resolves and compares it with the URL that it knows. Bans know what VCL has made of that.
+        let (client_host, client_url) =
+            self.ask.target.as_ref().map_or((host, url), |target| (&target.host, &target.url));
+        let rule = DictionaryRule::parse(&field, client_host, client_url).map_err(|error| error.text())?;
         Ok(DictionarySource { rule, host: host.into(), url: url.into() })
     }
 
@@ -76,7 +96,8 @@ impl Bereq {
     /// Doesn't cache a body that the backend has compressed against a dictionary, unless each client for whom it is would ask for
     /// the same one: Vary names both fields, and Accept-Encoding is compared as it came.
     pub(super) fn judge_dictionary_coding(&mut self) {
-        if self.fill.cacheability.is_uncacheable() || !self.beresp.has(names::CONTENT_ENCODING) {
+        let is_cached = !self.fill.cacheability.is_uncacheable() && self.beresp.has(names::CONTENT_ENCODING);
+        if !is_cached || !self.params.has_dictionaries() {
             return;
         }
         let coding = self.beresp.joined(names::CONTENT_ENCODING).unwrap_or_default();

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use base::Real;
 use cache::{Busy, ObjRef, Reuse};
+use message::dictionary::DICTIONARY_OFFER;
 use message::head::StoredHead;
 use message::hop::{self, HopDirection};
 use message::rfc9111::ExchangeTimes;
@@ -14,6 +15,7 @@ use tables::Compat;
 use tables::tags::Tag;
 
 use super::body_filters::BodyFilters;
+use super::dictionary::ClientTarget;
 use super::kind::{FetchKind, PartSettings, SliceOf, SliceSettings};
 use super::peer::PeerState;
 use super::state::{Ask, FetchError, Fill, KindTerms, Requester, TimeLimits, Tries};
@@ -126,6 +128,7 @@ fn make(req: &mut Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, 
         ask: Ask {
             head,
             original,
+            target: ClientTarget::of(&req.ask),
             body: lend(req, mode),
             tries: Tries::new(),
             director: req.director(),
@@ -190,6 +193,9 @@ impl Bereq {
             }
             if let Some(codings) = self.params.supported_codings().asked_for() {
                 lost |= BEREQ.force(head, log, names::ACCEPT_ENCODING, codings.as_bytes()).is_err();
+                for name in DICTIONARY_OFFER {
+                    BEREQ.unset(head, log, name);
+                }
             }
         }
         if head.proto() != b"HTTP/1.1" {

@@ -15,6 +15,7 @@ use tables::Compat;
 use vrt::value::Text;
 
 use super::body_filters::BodyFilters;
+use super::dictionary::ClientTarget;
 use super::kind::{PartSettings, SliceSettings};
 use super::peer::PeerState;
 use super::start::FetchTurn;
@@ -95,6 +96,7 @@ pub(crate) struct Ask {
     pub head: Head,
     /// The head before VCL, for the first try.
     pub original: Head,
+    pub target: Option<Box<ClientTarget>>,
     pub body: BereqBody,
     pub tries: Tries,
     pub director: Option<Arc<dyn Director>>,

@@ -47,6 +47,10 @@ impl Req {
         if self.ask.dictionary.is_none() && !self.resp.head.has(USE_AS_DICTIONARY) {
             return false;
         }
+        // A peer decides for its own clients.
+        if self.is_of_peer() {
+            return false;
+        }
         let Answer::Object(delivery) = answer else { return false };
         let status = self.resp.head.status() % 1000;
         let may_be = self.params.has_dictionaries() && !self.esi.is_fragment() && matches!(status, 200 | 304);
@@ -120,6 +124,9 @@ impl Req {
         let (cache, hash) = (&self.engine().cache, dictionary.hash);
         if cache.is_form_refused(obj, hash) {
             return "no such form is smaller, or there is no room for one";
+        }
+        if cache.has_many_forms_against(obj) {
+            return "the object has had too many such forms lately";
         }
         if self.ask.head.method() == b"GET"
             && let Some(right) = cache.wants_form_against(obj, hash)

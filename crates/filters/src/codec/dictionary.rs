@@ -25,7 +25,7 @@ pub struct RawDictionary<'d> {
 /// Compresses `plain` in `dcz` and gives `write` the pieces of the result, the first of which names the dictionary.
 ///
 /// # Errors
-/// Those of `write`; [`FilterError::PackFailed`] if the encoder fails.
+/// The errors of `write`; [`FilterError::PackFailed`] if the encoder fails.
 pub fn pack_against<E: From<FilterError>>(
     dictionary: RawDictionary<'_>,
     plain: &[u8],
