@@ -64,7 +64,7 @@ struct Inner {
     index: Index,
     /// Fetches in progress, by the number known when they began.
     running: BTreeMap<u64, usize>,
-    /// Those of them that fetch members of families.
+    /// Running fetches of members of families.
     families_running: usize,
     journal: VecDeque<TagEntry>,
     /// Number of the newest purge that fell out of the journal too early.

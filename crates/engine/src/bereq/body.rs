@@ -107,7 +107,7 @@ impl Bereq {
         {
             return step;
         }
-        // What a slice or a part announces is the length of more than the body that the trailers verify.
+        // A slice or a part announces the length of more than the body that the trailers verify.
         let is_trailed = !self.kind.is_placed() && check.as_ref().is_some_and(|check| check.awaits_trailers());
         self.announce_truth(if is_trailed { BodyStatus::Chunked } else { opened.announced });
         // The program of an ESI object is known at its end, and so is its filters' metadata.

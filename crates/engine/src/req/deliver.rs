@@ -72,7 +72,7 @@ impl Req {
             self.log.count_lost();
         }
         RESP.log_status(&self.resp.head, &mut self.log);
-        // It is of the body that isn't sent.
+        // The digest is one of the body, which isn't sent.
         RESP.unset(&mut self.resp.head, &mut self.log, CONTENT_DIGEST);
     }
 
