@@ -91,7 +91,7 @@ fn gather(texts: &OpenTexts<'_>, root: &str, path: &str, depth: usize, all: &mut
 fn builtin(method: Method) -> &'static str {
     match method {
         Method::Recv => {
-            "An unknown method is answered 501. Methods other than GET and HEAD, and requests with Authorization or Cookie, are passed. \
+            "An unknown method is answered 501. Methods other than GET, HEAD and QUERY, and requests with Authorization or Cookie, are passed. \
              The rest is looked up in the cache."
         }
         Method::Hash => "The URL and Host (without one the server's address) tell objects apart.",
