@@ -25,14 +25,14 @@ pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     }
     let mut bytes = Vec::with_capacity(digits.len() / 4 * 3 + 2);
     for group in digits.chunks(4) {
-        let bits = group.iter().try_fold(0u32, |bits, digit| Some(bits << 6 | value(*digit)?))?;
+        let bits = group.iter().try_fold(0u32, |bits, digit| Some(bits << 6 | self::digit(*digit)?))?;
         let bits = bits << (6 * (4 - group.len()));
         bytes.extend_from_slice(&bits.to_be_bytes()[1..group.len()]);
     }
     Some(bytes)
 }
 
-fn value(digit: u8) -> Option<u32> {
+pub fn digit(digit: u8) -> Option<u32> {
     let value = match digit {
         b'A'..=b'Z' => digit - b'A',
         b'a'..=b'z' => digit - b'a' + 26,

@@ -53,7 +53,7 @@ impl TicketKey {
     /// Parses a line of a file: 48 or 80 random bytes, as `openssl rand -base64 80 -A` prints them and HAProxy takes
     /// them.
     fn from_line(line: &str) -> Option<TicketKey> {
-        let bytes = Zeroizing::new(base64(line)?);
+        let bytes = Zeroizing::new(base::base64::decode(line.as_bytes())?);
         if !matches!(bytes.len(), 48 | 80) {
             return None;
         }
@@ -79,31 +79,6 @@ pub fn read(file: &str) -> Result<Vec<TicketKey>, String> {
         n if n > MOST_KEYS => Err(format!("there are more than {MOST_KEYS} keys in it")),
         _ => Ok(keys),
     }
-}
-
-/// RFC 4648's alphabet with padding.
-fn base64(text: &str) -> Option<Vec<u8>> {
-    let digits = text.trim_end_matches('=');
-    let mut out = Vec::with_capacity(text.len());
-    let (mut bits, mut held) = (0u32, 0u32);
-    for digit in digits.bytes() {
-        let value = match digit {
-            b'A'..=b'Z' => digit - b'A',
-            b'a'..=b'z' => digit - b'a' + 26,
-            b'0'..=b'9' => digit - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            out.push((bits >> held) as u8);
-            bits &= (1 << held) - 1;
-        }
-    }
-    (bits == 0 && digits.len() % 4 != 1 && text.len() - digits.len() <= 2).then_some(out)
 }
 
 pub fn encode(keys: &[TicketKey]) -> Zeroizing<Vec<u8>> {

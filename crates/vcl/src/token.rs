@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Tokens, and the source texts they point into.
 
+use base::base64;
+
 use crate::code::DiagnosticCode;
 use crate::diag::{DiagnosticDraft, Fix, Hint, Span};
 use crate::odd::{self, OddCharacter, OddKind};
@@ -234,8 +236,7 @@ impl Lexer<'_> {
         let wholes = rest.len() - rest.len() % 4;
         let end = rest.get(stop);
         if end == Some(&b':') && stop.is_multiple_of(4) {
-            let digits = rest[..stop].iter().take_while(|c| **c != b'=').count();
-            let bytes = unbase64(&rest[..digits]);
+            let bytes = base64::decode(&rest[..stop]).expect("valid up to its stop");
             let index = self.blobs.len();
             self.blobs.push(bytes.into());
             self.push(Tok::Blob, from + stop + 1, index as f64);
@@ -361,7 +362,7 @@ pub(crate) fn line_end(text: &[u8]) -> usize {
 fn base64_stop(text: &[u8]) -> usize {
     let (mut in_group, mut is_padded, mut left_over) = (0, false, false);
     for (at, c) in text.iter().enumerate() {
-        let value = match sextet(*c) {
+        let value = match base64::digit(*c) {
             _ if *c == b'=' && in_group < 2 => return at,
             None if *c == b'=' => {
                 is_padded = true;
@@ -382,25 +383,4 @@ fn base64_stop(text: &[u8]) -> usize {
         };
     }
     text.len()
-}
-
-fn sextet(c: u8) -> Option<u32> {
-    Some(match c {
-        b'A'..=b'Z' => c - b'A',
-        b'a'..=b'z' => c - b'a' + 26,
-        b'0'..=b'9' => c - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        _ => return None,
-    } as u32)
-}
-
-fn unbase64(digits: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(digits.len() * 3 / 4);
-    for group in digits.chunks(4) {
-        let bits = group.iter().fold(0, |n, c| n << 6 | sextet(*c).unwrap_or(0)) << (6 * (4 - group.len()));
-        let bytes = [(bits >> 16) as u8, (bits >> 8) as u8, bits as u8];
-        out.extend_from_slice(&bytes[..group.len() * 3 / 4]);
-    }
-    out
 }

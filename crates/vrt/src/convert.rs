@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use base::Real;
+use base::{Real, base64};
 
 use crate::ctx::VclFailure;
 use crate::value::{Text, Value};
@@ -109,15 +109,8 @@ fn append_time(out: &mut Vec<u8>, value: f64) -> Result<(), VclFailure> {
 
 /// Appends `:BASE64:`, the text form of a BLOB.
 fn append_blob(out: &mut Vec<u8>, bytes: &[u8]) {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     out.push(b':');
-    for chunk in bytes.chunks(3) {
-        let word = chunk.iter().fold(0u32, |word, &b| word << 8 | u32::from(b)) << (8 * (3 - chunk.len()));
-        for i in 0..4 {
-            let digit = DIGITS[(word >> (18 - 6 * i) & 63) as usize];
-            out.push(if i <= chunk.len() { digit } else { b'=' });
-        }
-    }
+    out.extend_from_slice(base64::encode(bytes).as_bytes());
     out.push(b':');
 }
 
