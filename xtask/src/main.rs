@@ -24,6 +24,7 @@ mod rebuilds;
 mod sbom;
 mod scripts;
 mod sources;
+mod standards;
 mod suites;
 mod tree;
 
@@ -94,7 +95,7 @@ fn told(what: &str, out: &str, findings: Findings) -> ExitCode {
 
 fn check() -> ExitCode {
     let root = root();
-    let checks: [(&str, Findings); 16] = [
+    let checks: [(&str, Findings); 17] = [
         ("layers", layers::check(&root)),
         ("one feature set", features::check(&root)),
         ("licences of dependencies", licences::check(&root)),
@@ -107,6 +108,7 @@ fn check() -> ExitCode {
         ("links of the book", book::check(&root)),
         ("documents", documents::check(&root)),
         ("messages in documents", messages::check(&root)),
+        ("standards", standards::check(&root)),
         ("tests/README", suites::check(&root)),
         ("plain English", english::check(&root)),
         ("shell scripts", scripts::shell(&root)),

@@ -37,8 +37,6 @@ pub struct CacheControl {
     pub only_if_cached: bool,
     /// Directive `must-understand` is present.
     pub must_understand: bool,
-    /// Directive `immutable` is present (RFC 8246).
-    pub immutable: bool,
 }
 
 impl CacheControl {
@@ -90,7 +88,6 @@ impl CacheControl {
             b"no-transform" => self.no_transform = true,
             b"only-if-cached" => self.only_if_cached = true,
             b"must-understand" => self.must_understand = true,
-            b"immutable" => self.immutable = true,
             _ => {}
         }
     }
