@@ -11,6 +11,7 @@ import socket
 import subprocess
 import threading
 
+import release
 from bed.daemon import die_with_parent, executable, free_port, is_no_worker, tree, workdir
 from bed.http import Client, get
 from bed.origin import Origin, simple
@@ -23,6 +24,7 @@ GRACE = 20  # seconds that requests in progress have
 
 
 def run(report, packaging, lacquer):
+    """The image is laid out from a checkout that nobody but its owner reads: the modes in the image don't depend on it."""
     entry_point(report, packaging)
     if not shutil.which("bwrap") or os.geteuid() != 0:
         report.note("needs root and bwrap (bubblewrap): the image isn't run")
@@ -30,10 +32,15 @@ def run(report, packaging, lacquer):
     d = workdir()
     try:
         root = d / "root"
-        built = subprocess.run([packaging / "container/root", lacquer, root], capture_output=True, text=True, timeout=LIMIT)
+        checkout = d / "checkout"
+        checkout.mkdir()
+        release.copied(checkout, umask=0o077)
+        built = subprocess.run([checkout / "packaging/container/root", lacquer, root], capture_output=True, text=True, timeout=LIMIT)
         if report.check(built.returncode == 0, f"the image's root is laid out: {built.stderr}"):
             size = int(built.stdout)
             report.note(f"the image has {size / 1e6:.1f} MB, {(root / 'usr/bin/lacquer').stat().st_size / 1e6:.1f} of them the program")
+            closed = [str(path) for path in root.rglob("*") if not path.is_symlink() and not path.stat().st_mode & 0o4]
+            report.check(not closed, f"the image's user can't read {closed}")
             at_work(report, packaging, root)
     finally:
         shutil.rmtree(d, ignore_errors=True)

@@ -60,7 +60,8 @@ def chrootless(report, package, d):
     (root / "var/lib/dpkg").mkdir(parents=True)
     for name in ("status", "available"):
         (root / "var/lib/dpkg" / name).touch()
-    p = subprocess.run(["dpkg", f"--root={root}", "--force-script-chrootless", "--force-depends", "--unpack", package], capture_output=True, text=True)
+    p = subprocess.run(["dpkg", f"--root={root}", f"--log={d}/dpkg.log", "--force-script-chrootless", "--force-depends", "--unpack", package],
+                       capture_output=True, text=True)
     report.check(p.returncode != 0 and "--force-script-chrootless is not supported" in p.stderr and not (root / "usr/bin/lacquer").exists(),
                  f"without a chroot: {p.returncode} {p.stderr}")
 
@@ -92,6 +93,7 @@ def mount(*args):
 def inside(package, varnish, release, root, d):
     """Makes an overlay of `root`, goes there, and becomes the story: what is written disappears with the name space."""
     d = pathlib.Path(d) / "copy"
+    os.umask(0o022)  # whatever the caller's: the mode of `upper` becomes that of the copy's "/"
     d.mkdir()
     mount("--make-rprivate", "/")
     mount("-t", "tmpfs", "tmpfs", str(d))
@@ -110,6 +112,8 @@ def inside(package, varnish, release, root, d):
         here = pathlib.Path("/tests") / HERE.relative_to(ROOT / "tests")
     else:
         here = HERE
+    # What an operator, or an earlier package here, has chosen isn't the story's.
+    shutil.rmtree(root / "etc/lacquer", ignore_errors=True)
     # Services are started by the story alone.
     executable(root / "usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n")
     os.chroot(root)

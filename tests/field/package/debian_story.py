@@ -75,7 +75,7 @@ class Unit:
     def stop(self):
         if self.lives():
             os.kill(self.pid, signal.SIGTERM)
-        if self.proc.poll() is None:
+        if self.proc and self.proc.poll() is None:
             self.proc.wait(LIMIT)
         return until(LIMIT, lambda: not self.lives())
 

@@ -167,6 +167,11 @@ def flags_for_c(report):
             report.check(mapped and f"-ffile-prefix-map={d / target}=/lacquer/target" in words and "-DX=1" in words, f"C: {words}: {p.stderr}")
 
 
+def moved(script, d):
+    """A package's script whose folders of the system are below `d`: run by root, it mustn't change this one."""
+    return re.sub(r"(?<![\w.}])/(?=(etc|run|usr|var)/)", f"{d}/", script)
+
+
 def kept_release(report):
     """A former version without a file of the release: an upgrade writes the one that it acts as; an operator's file stays."""
     spec = (ROOT / "packaging/rpm/lacquer.spec").read_text()
@@ -177,14 +182,14 @@ def kept_release(report):
             with directory() as d:
                 executable(d / "bin/dpkg-divert", "#!/bin/sh\n")
                 if former:
-                    executable(d / "varnishd", f"#!/bin/sh\necho 'varnishd (varnish-{former}.1 revision 0)' >&2\n")
-                path = executable(d / name, script.replace("/etc/lacquer", str(d / "etc")).replace("/usr/sbin/varnishd", str(d / "varnishd")))
-                file = d / "etc/compat"
+                    executable(d / "usr/sbin/varnishd", f"#!/bin/sh\necho 'varnishd (varnish-{former}.1 revision 0)' >&2\n")
+                path = executable(d / name, moved(script, d))
+                file = d / "etc/lacquer/compat"
                 ours = {**os.environ, "PATH": f"{d}/bin:{os.environ['PATH']}"}
                 p = call("sh", path, *words, env=ours)
                 got = file.read_text() if file.exists() else None
                 report.check(p.returncode == 0 and got == kept, f"{name}: after {former}: {got!r} {p.stderr}")
-                file.parent.mkdir(exist_ok=True)
+                file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text("the operator's\n")
                 p = call("sh", path, *words, env=ours)
                 report.check(p.returncode == 0 and file.read_text() == "the operator's\n", f"{name}: an operator's file: {p.stderr}")
@@ -210,10 +215,8 @@ def rpm_upgrade(report):
     """After an upgrade of the rpm varnishncsa is restarted, and varnish only if it can't be switched."""
     spec = (ROOT / "packaging/rpm/lacquer.spec").read_text()
     with directory() as d:
-        (d / "systemd").mkdir()
-        (d / "varnish").mkdir()
-        (d / "varnish/secret").write_text("x")
-        script = re.search(r"^%post\n(.*?)^%preun", spec, re.M | re.S)[1].replace("/run/systemd/system", str(d / "systemd")).replace("/etc/varnish", str(d / "varnish"))
+        (d / "run/systemd/system").mkdir(parents=True)
+        script = moved(re.search(r"^%post\n(.*?)^%preun", spec, re.M | re.S)[1], d)
         for tool in ("systemd-sysusers", "systemd-tmpfiles"):
             executable(d / f"bin/{tool}", "#!/bin/sh\n")
         executable(d / "bin/systemctl", SYSTEMCTL)
@@ -224,3 +227,5 @@ def rpm_upgrade(report):
             p = call("sh", "-euc", script, "sh", count, env={**os.environ, "PATH": f"{d}/bin:{os.environ['PATH']}", "LOG": str(log)})
             restarted = {word for line in log.read_text().splitlines() if line.startswith("try-restart ") for word in line.split()[1:]}
             report.check(p.returncode == 0 and restarted == wanted, f"rpm: upgrade: {count} {upgraded}: {restarted} {p.stderr}")
+        secret, compat = d / "etc/varnish/secret", d / "etc/lacquer/compat"
+        report.check(secret.stat().st_mode & 0o77 == 0 and compat.read_text() == "9\n", "rpm: a secret that nobody else reads, and the release 9")

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 
-LIMIT = 300
+LIMIT = 1800  # seconds; it only ends what hangs: xz alone takes minutes on a busy machine
 WANTED = ("/usr/bin/lacquer", "/usr/sbin/varnishd", "/usr/lib/systemd/system/varnish.service", "/usr/lib/sysusers.d/lacquer.conf",
           "/usr/share/zsh/site-functions/_lacquer", "/usr/share/man/man1/varnishd.1.gz", "/etc/logrotate.d/varnish")
 

@@ -29,6 +29,7 @@ from bed.http import get
 from bed.report import ROOT, Report, options
 
 PACKAGING = ROOT / "packaging"
+SYSTEM = ("etc/varnish/*", "etc/lacquer/*", "etc/apparmor.d/lacquer*", "usr/*bin/varnish*", "usr/bin/lacquer", "lib/systemd/system/varnish*")
 RELOAD = PACKAGING / "files/usr/share/varnish/varnishreload"
 
 AGENTS = {
@@ -175,14 +176,10 @@ def text(word):
 
 
 def fingerprint():
-    """What of this system must not change."""
-    installed = subprocess.run(["dpkg-query", "-W"], capture_output=True, text=True).stdout
-    digest = hashlib.sha256(installed.encode())
-    for path in sorted(pathlib.Path("/etc/varnish").glob("*")):
-        digest.update(path.read_bytes())
-    for path in ("/usr/sbin/varnishd", "/lib/systemd/system/varnish.service"):
-        digest.update(pathlib.Path(path).read_bytes())
-    return digest.hexdigest()
+    """SHA-256 of each file of this system that no case may change, and the installed packages of these names."""
+    files = [path for pattern in SYSTEM for path in pathlib.Path("/").glob(pattern) if path.is_file() and os.access(path, os.R_OK)]
+    installed = subprocess.run(["dpkg-query", "-W", "varnish*", "lacquer*"], capture_output=True, text=True).stdout
+    return {**{str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}, "packages": installed}
 
 
 def copied(program, place):
@@ -280,9 +277,7 @@ def rpm_package(report, o):
 def debian_package(report, o):
     if o.full:
         roots = debian.roots(report)
-        before = fingerprint()
         debian.outside(report, o.varnishd, roots)
-        report.check(fingerprint() == before, "this system's packages are as they were")
 
 
 CASES = (devices, profile, image, manifests, unit, reloads_by_ours, reloads_by_varnishs, replaced, packing, tar_archive, installer_refuses, installer_services,
@@ -294,7 +289,10 @@ def main():
         return debian.inside(*sys.argv[2:])
     o = options(__doc__, CASES)
     report = Report("package")
+    before = fingerprint()
     report.run(o.cases, report, o, at_once=3)
+    changed = before.items() ^ fingerprint().items()
+    report.check(not changed, f"this system is as it was: {changed}")
     return report.close()
 
 
