@@ -4,6 +4,8 @@
 
 /// The class of those who are in no other, if it is declared.
 pub const DEFAULT: &str = "default";
+/// The class of speculative requests for which VCL sets none.
+pub const PREFETCH: &str = "prefetch";
 pub const MAX_CLASSES: usize = 32;
 const MAX_NAME_BYTES: usize = 32;
 /// The most workers, queue slots and places in the waiting room.

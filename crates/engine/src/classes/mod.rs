@@ -22,7 +22,7 @@ use std::task::{Context, Poll, ready};
 use base::lock::Mutex;
 use base::{Mono, Real};
 use params::Params;
-use params::classes::{ClassSpec, DEFAULT, parse};
+use params::classes::{ClassSpec, DEFAULT, PREFETCH, parse};
 use shm::vsc::CounterSet;
 use sync::{Called, Line, Turn};
 use tables::counters::ClassCounters;
@@ -114,6 +114,8 @@ pub struct ClassRefusal {
 pub struct Visitor<'a> {
     pub token: Option<&'a [u8]>,
     pub takes_page: bool,
+    /// Nobody waits for the response yet, so the request gets a free worker or none.
+    pub is_speculative: bool,
 }
 
 impl Default for Classes {
@@ -158,8 +160,8 @@ impl Classes {
         self.costs.key(host, url)
     }
 
-    /// The class of a request: the one that VCL names, the one for its estimated cost, or `default`.
-    pub fn choose(&self, named: Option<&[u8]>, key: CostKey) -> ClassChoice {
+    /// The class of a request: the one that VCL names, `prefetch` for a speculative one, the one for its estimated cost, or `default`.
+    pub fn choose(&self, named: Option<&[u8]>, key: CostKey, is_speculative: bool) -> ClassChoice {
         let cost = if named.is_none() { self.costs.of(key) } else { None };
         let state = self.state.lock();
         let by_name = |name: &[u8]| state.declared().find(|class| class.spec.name.as_bytes() == name);
@@ -169,6 +171,7 @@ impl Classes {
                 Some(class) => Some(class),
                 None => return ClassChoice::Unknown,
             },
+            None if is_speculative && by_name(PREFETCH.as_bytes()).is_some() => by_name(PREFETCH.as_bytes()),
             None => {
                 let fits = |class: &&Class| class.spec.above.zip(cost).is_some_and(|(above, cost)| cost >= above);
                 let above = |class: &Class| class.spec.above.unwrap_or_default();
@@ -202,9 +205,14 @@ pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -
         key.filter(|&key| class.room.has(key) || (classes.tokens.is_former(key) && class.room.may_restore(key)))
     });
     let (workers, slots) = class.free(common);
-    let free = workers + slots;
+    let free = match visitor.is_speculative {
+        true if !class.queue.is_empty() => 0,
+        true => workers,
+        false => workers + slots,
+    };
     if class.room.ahead_of(key, free as usize, now) >= free as usize {
         class.counters.refused.inc();
+        class.counters.prefetch_refused.add(u64::from(visitor.is_speculative));
         let key = key.unwrap_or_else(|| classes.new_key(now));
         return ClassEntry::Refused(class.refuse(key, visitor.takes_page, &classes.tokens, now));
     }

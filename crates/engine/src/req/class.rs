@@ -57,9 +57,15 @@ impl Req {
         }
         let (class, cost) = self.choose_class();
         let Some(class) = class else { return Ok(Some(Box::new(ClassWorker::free(&self.client.sess, cost)))) };
-        let takes_page = self.takes_page();
+        let is_speculative = self.is_speculative();
+        let takes_page = !is_speculative && self.takes_page();
         let token = if takes_page { self.place_token(class) } else { None };
-        match classes::enter(&self.client.sess, class, cost, Visitor { token: token.as_deref(), takes_page }) {
+        match classes::enter(
+            &self.client.sess,
+            class,
+            cost,
+            Visitor { token: token.as_deref(), takes_page, is_speculative },
+        ) {
             ClassEntry::Now(worker) => Ok(self.served_by(worker)),
             ClassEntry::Later(wait) => Box::pin(self.sit(wait, takes_page, transport)).await,
             ClassEntry::Refused(refusal) => Err(self.refuse_class(refusal)),
@@ -83,10 +89,11 @@ impl Req {
         let classes = &self.client.sess.engine.requests.classes;
         let cost = classes.cost_key(self.ask.head.get(names::HOST).unwrap_or_default(), self.ask.head.url());
         let named = self.settings.class.as_ref().map(|name| name.as_bytes());
-        let choice = match classes.choose(named, cost) {
+        let is_speculative = self.is_speculative();
+        let choice = match classes.choose(named, cost, is_speculative) {
             ClassChoice::Unknown => {
                 let name = String::from_utf8_lossy(named.unwrap_or_default()).into_owned();
-                let other = classes.choose(None, cost);
+                let other = classes.choose(None, cost, is_speculative);
                 self.log.putf(Tag::VclError, format_args!("req.class: no class {name} is declared"));
                 other
             }
@@ -144,6 +151,13 @@ impl Req {
         self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, text.as_str()));
         self.log.put(Tag::Error, text.as_bytes());
         ReqStep::Synth(SynthOrder::of_refusal(refusal))
+    }
+
+    /// True if a browser asks for what its user may never look at, unless VCL has removed the header. Chromium says `Purpose` for links.
+    fn is_speculative(&self) -> bool {
+        let is_prefetch =
+            |value: &[u8]| value.split(|&b| b == b';').next().is_some_and(|word| word.trim_ascii() == b"prefetch");
+        ["Sec-Purpose", "Purpose"].iter().any(|name| self.ask.head.get(name).is_some_and(is_prefetch))
     }
 
     /// True if the client would show a page: it asks for HTML, and not for a fragment.

@@ -530,6 +530,7 @@ set! {
     late: Counter Info Integer "" "Requests refused: waited longer than patience";
     gone: Counter Info Integer "" "Requests whose client disconnected while waiting";
     deferred: Counter Info Integer "" "Refreshes not started: no free worker" => "The stale object was delivered without a refresh.";
+    prefetch_refused: Counter Info Integer "" "Prefetches refused" => "Requests with Sec-Purpose: prefetch that found no free worker; they never wait for one. Also counted in refused.";
     forged: Counter Info Integer "" "Invalid tokens" => "Not issued here, changed, or too old.";
     wait_us: Counter Info Integer "" "Time waited in the queue, in microseconds" => "Of the requests that got a worker; waited is their number.";
     service_us: Counter Info Integer "" "Time that workers were in use, in microseconds" => "Of the fetches counted in ended.";
