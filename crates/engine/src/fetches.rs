@@ -7,6 +7,7 @@ use crate::hints::Hints;
 use crate::loops::Loops;
 use crate::queries::Queries;
 use crate::refreshes::Refreshes;
+use crate::uploads::Uploads;
 
 #[derive(Default)]
 pub struct Fetches {
@@ -14,6 +15,7 @@ pub struct Fetches {
     pub(crate) queries: Queries,
     pub(crate) refreshes: Refreshes,
     pub loops: Loops,
+    pub(crate) uploads: Uploads,
     piece_bytes: AtomicUsize,
 }
 

@@ -46,6 +46,7 @@ mod synthetic;
 mod trace;
 mod trailers;
 pub mod transport;
+mod uploads;
 pub mod vars;
 mod vcl_run;
 mod vcls;

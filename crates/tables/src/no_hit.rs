@@ -53,6 +53,7 @@ reasons! {
     Pass pass "pass" "bypass" "VCL passed it: return (pass)";
     PassMethod pass_method "pass-method" "method" "The built-in VCL passes all methods except GET, HEAD, QUERY and, with req.hash_body, POST";
     PassBody pass_body "pass-body" "bypass" "The cache key covers the request's body (QUERY, or POST with req.hash_body), and the body is larger than hash_body_limit, doesn't fit into the store, may not be waited for (Incremental), or has no Content-Type";
+    PassUpload pass_upload "pass-upload" "bypass" "The request asks about an unfinished upload, or continues or ends it (upload_affinity)";
     PassAuthorization pass_authorization "pass-authorization" "request" "The built-in VCL passes requests with Authorization";
     PassCookie pass_cookie "pass-cookie" "request" "The built-in VCL passes requests with a Cookie";
     HitForPass hit_for_pass "hit-for-pass" "bypass" "An earlier response marked the object as hit-for-pass";

@@ -103,6 +103,7 @@ impl Bereq {
             return FetchStep::Error;
         }
         BERESP.log_response(&self.beresp, &mut self.log);
+        self.learn_upload();
         if self.fill.rfc9111 {
             self.invalidate().await;
         }

@@ -118,6 +118,7 @@ fn make(req: &mut Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, 
     let now = engine.clock.real();
     log.timestamp("Start", now);
     let params = req.params.clone();
+    let director = if mode == FetchMode::Pass { req.upload_holder(&mut log) } else { None };
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_backend.min(1 << 30) as u32);
     let [head, original, beresp] = pool::heads(limits);
     let mut bereq = Box::new(Bereq {
@@ -131,7 +132,7 @@ fn make(req: &mut Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, 
             target: ClientTarget::of(&req.ask),
             body: lend(req, mode),
             tries: Tries::new(),
-            director: req.director(),
+            director: director.or_else(|| req.director()),
             backend: None,
             link: None,
             limits: TimeLimits::default(),

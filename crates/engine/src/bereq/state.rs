@@ -31,6 +31,7 @@ use crate::response_filters::ResponseFilters;
 use crate::sess::Sess;
 use crate::synthetic::SyntheticResponse;
 use crate::trailers::Trailers;
+use crate::uploads::UploadTarget;
 
 /// The request that a fetch is made for, as far as the fetch needs it.
 pub(crate) struct Requester {
@@ -45,6 +46,8 @@ pub(crate) struct Requester {
     pub found: FoundKind,
     /// The number of times that the client's request was here before (`crate::loops`).
     pub rounds: usize,
+    /// There if the request begins or continues a resumable upload.
+    pub upload: Option<Box<UploadTarget>>,
     pub turn: FetchTurn,
     _open: OpenTransaction,
 }
@@ -85,6 +88,7 @@ impl Requester {
             trace: req.settings.trace,
             found: req.verdict.found(),
             rounds: req.engine().fetches.loops.rounds(&req.ask.original),
+            upload: UploadTarget::of(req),
             turn,
             _open: current::open(TransactionKind::Fetch),
         }

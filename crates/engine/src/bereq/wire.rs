@@ -375,6 +375,9 @@ impl Bereq {
 
     /// The head just read is an interim one.
     fn pass_interim_on(&mut self) {
+        if self.beresp.is_status(104) {
+            self.learn_upload();
+        }
         if self.is_sign_of_life() {
             return;
         }

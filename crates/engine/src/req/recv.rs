@@ -8,12 +8,15 @@ use message::forwarded::{self, FORWARDED};
 use message::{HttpVersion, hop, names};
 use params::FeatureBit;
 use tables::close::SessClose;
+use tables::no_hit::NoHit;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use tables::vclsubs::{HashAction, RecvAction};
 use vrt::questions;
 
+use super::reason::NoHitReason;
 use super::settings::ReqSettings;
+use super::verdict::ReqVerdict;
 use super::{Req, ReqStep};
 use crate::httplog::REQ;
 use crate::reqbody::ReqBody;
@@ -181,6 +184,10 @@ impl Req {
                 ReqStep::Synth(SynthOrder::because(501, ProxyError::HttpUpgradeFailed, "VCL makes no pipe of it"))
             }
             RecvAction::Purge => ReqStep::Purge,
+            RecvAction::Hash if self.holds_upload() => {
+                self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::PassUpload, ""));
+                ReqStep::Pass
+            }
             RecvAction::Hash => ReqStep::Lookup,
             RecvAction::Pipe if self.esi.is_fragment() => {
                 self.log.put(Tag::VclError, b"vcl_recv{} returns pipe for ESI included object.  Doing pass.");

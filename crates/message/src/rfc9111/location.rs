@@ -19,6 +19,11 @@ pub fn locations(response: &Head, host: &[u8], url: &[u8]) -> Vec<Vec<u8>> {
     found
 }
 
+/// The target of Location alone.
+pub fn location(response: &Head, host: &[u8], url: &[u8]) -> Option<Vec<u8>> {
+    resolve(response.get(names::LOCATION)?, host, url)
+}
+
 fn resolve(reference: &[u8], host: &[u8], base: &[u8]) -> Option<Vec<u8>> {
     let reference = reference.split(|&c| c == b'#').next().unwrap_or_default();
     if reference.is_empty() || reference.iter().any(|&c| c <= b' ' || c == 0x7f) {
@@ -62,7 +67,7 @@ fn scheme(reference: &[u8]) -> Option<&[u8]> {
 }
 
 /// A host in lower case, without the port that a scheme has anyway.
-pub(super) fn normal_host(host: &[u8]) -> Vec<u8> {
+pub fn normal_host(host: &[u8]) -> Vec<u8> {
     host.strip_suffix(b":80").or_else(|| host.strip_suffix(b":443")).unwrap_or(host).to_ascii_lowercase()
 }
 

@@ -19,7 +19,7 @@ mod updating;
 pub use directives::{RequestDirectives, ResponseDirectives};
 pub use groups::{group_tags, invalidated_group_tags};
 pub use lifetime::{ExchangeTimes, Lifetime, initial_age, lenient_date, lifetime};
-pub use location::{is_safe, locations};
+pub use location::{is_safe, location, locations, normal_host};
 pub use query::{QueryVariance, path};
 pub use selecting::{key, matches, values};
 pub use stale::{StaleCause, is_outdated, may_serve_stale};

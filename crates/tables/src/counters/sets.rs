@@ -255,6 +255,9 @@ set! {
     bgfetch_deferred: Counter Info Integer "" "Background fetches not started: hotter objects wait" => "There was room under bgfetch_limit again, but it is reserved for objects that are requested more often.";
     client_5xx: Counter Info Integer "" "Responses with status 500 or more" => "Whatever made them: the backend, VCL or this server.";
     early_hints: Counter Info Integer "" "Early hints (103) sent to clients" => "Sent because of the parameter early_hints while the page was fetched.";
+    n_upload: Gauge Info Integer "" "Unfinished uploads whose backend is remembered" => "See the parameter upload_affinity.";
+    upload_held: Counter Info Integer "" "Requests sent to the backend that holds their upload" => "HEAD, PATCH and DELETE for a URL that the backend gave to the client for an upload. See the parameter upload_affinity.";
+    upload_dropped: Counter Info Integer "" "Uploads forgotten: too many" => "At most 10,000 are remembered. The one that was used longest ago made room for another.";
     bans_lookup_max: Gauge Diag Integer "" "Most bans that one lookup had to test an object against";
     bans_lookup_cutoff: Counter Diag Integer "" "Objects removed by lookups: ban_lookup_limit";
     busy_hit: Counter Info Integer "" "Waiting requests that were then answered from the cache";
