@@ -14,8 +14,8 @@ use net::handshake::{CalledClient, answer};
 use net::{HandshakeError, IdleState, KtlsUse, Stream, WriteFault};
 use rt::Instant;
 use tables::close::SessClose;
-use tls::hello::{ClientHello, Finder, Fingerprint, HelloError, HelloOutline};
-use tls::{ClientPolicy, Handshake, HandshakeInfo, NoCertificate, TlsServer};
+use tls::hello::{ClientHello, Finder, HelloError, HelloOutline};
+use tls::{ClientPolicy, Handshake, NoCertificate, TlsServer};
 
 use crate::conn::ClientConn;
 
@@ -265,8 +265,7 @@ async fn carry_out(
     let wanted = KtlsUse::from_name(&sess.engine.params.load().tls_kernel).unwrap_or(KtlsUse::Off);
     match answer(called, stream, chosen.handshake, input, deadline, wanted).await {
         Ok((stream, info, kernel)) => {
-            let fingerprint = Fingerprint::new(&chosen.hello, sess.engine.params.load().tls_ja3);
-            let info = HandshakeInfo { fingerprint: Some(Box::new(fingerprint)), clients: chosen.clients, ..info };
+            let info = info.of_client(&chosen.hello, chosen.clients, sess.engine.params.load().tls_ja3);
             report::done(sess, &info, &kernel);
             // A session has one handshake.
             let _ = sess.tls.set(Box::new(info));

@@ -322,6 +322,7 @@ pub(crate) fn info_of(
         own_leaf,
         clients: None,
         fingerprint: None,
+        is_compressed: false,
     })
 }
 

@@ -21,6 +21,7 @@ mod extension {
     pub(super) const EC_POINT_FORMATS: u16 = 11;
     pub(super) const SIGNATURE_ALGORITHMS: u16 = 13;
     pub(super) const ALPN: u16 = 16;
+    pub(super) const COMPRESS_CERTIFICATE: u16 = 27;
     pub(super) const SESSION_TICKET: u16 = 35;
     pub(super) const PRE_SHARED_KEY: u16 = 41;
     pub(super) const SUPPORTED_VERSIONS: u16 = 43;
@@ -105,6 +106,13 @@ impl<'a> ClientHello<'a> {
     /// True if the client wants to resume a session of TLS 1.3.
     pub fn has_psk(&self) -> bool {
         self.extension(extension::PRE_SHARED_KEY).is_some()
+    }
+
+    /// True if the client decompresses certificates of one of our algorithms: zlib (1) or br (2).
+    fn takes_compressed_certificates(&self) -> bool {
+        let list =
+            self.extension(extension::COMPRESS_CERTIFICATE).and_then(|body| Reader::new(body, "list").list8().ok());
+        numbers(list.unwrap_or_default()).any(|algorithm| matches!(algorithm, 1 | 2))
     }
 
     /// The host that the client wants to speak with (SNI): printable ASCII, as the client wrote it, not always a valid name.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustls::{CipherSuite, NamedGroup, ProtocolVersion};
 
 use crate::groups;
-use crate::hello::Fingerprint;
+use crate::hello::{Fingerprint, HelloOutline};
 use crate::server::ClientPolicy;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,12 +48,21 @@ pub struct HandshakeInfo {
     pub peer_leaf: Option<Box<[u8]>>,
     /// The certificate that we showed to a client. Nothing else of ours is held for as long as the connection lives, least of all the key.
     pub own_leaf: Option<Arc<[u8]>>,
-    /// The policy for the client, if another host has a different one. Set by the code that chose the certificate.
+    /// The policy for the client, if another host has a different one.
     pub clients: Option<ClientPolicy>,
     pub fingerprint: Option<Box<Fingerprint>>,
+    /// A client got our certificates compressed.
+    pub is_compressed: bool,
 }
 
 impl HandshakeInfo {
+    /// The same with what is known of the client alone.
+    #[must_use]
+    pub fn of_client(self, hello: &HelloOutline, clients: Option<ClientPolicy>, with_ja3: bool) -> Self {
+        let is_compressed = self.version == TlsVersion::Tls13 && !self.resumed && hello.takes_compressed_certificates;
+        HandshakeInfo { fingerprint: Some(Box::new(Fingerprint::new(hello, with_ja3))), clients, is_compressed, ..self }
+    }
+
     /// The cipher suite as OpenSSL calls it.
     pub fn cipher(&self) -> &'static str {
         SUITES.iter().find(|(suite, _)| u16::from(*suite) == self.suite).map_or("", |(_, name)| name)

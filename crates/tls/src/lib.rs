@@ -9,6 +9,7 @@ pub mod bundle;
 pub mod certificate;
 pub mod challenge;
 pub mod client;
+mod compressed;
 pub mod early;
 pub mod error;
 pub mod facts;

@@ -19,7 +19,7 @@ use rustls::{AlertDescription, ServerConfig};
 
 use crate::early::EarlyData;
 use crate::groups;
-use crate::hello::{ClientHello, Fingerprint, HelloOutline};
+use crate::hello::{ClientHello, HelloOutline};
 use crate::{Certificates, ClientPolicy, ErrorKind, HandshakeInfo, NoCertificate, TlsError, handshake};
 
 mod client;
@@ -224,9 +224,8 @@ impl Begun {
 
     fn info(&self, with_ja3: bool) -> Option<HandshakeInfo> {
         let info = handshake::info_of(&self.connection, self.sni.clone(), Some(self.own_leaf.clone())).ok()?;
-        let fingerprint = Some(Box::new(Fingerprint::new(&self.hello, with_ja3)));
         let early_data = self.connection.zero_rtt_keys().is_some();
-        Some(HandshakeInfo { early_data, fingerprint, clients: self.clients, ..info })
+        Some(HandshakeInfo { early_data, ..info.of_client(&self.hello, self.clients, with_ja3) })
     }
 }
 

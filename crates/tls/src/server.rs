@@ -11,6 +11,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{DEFAULT_VERSIONS, ProtocolVersion, SupportedProtocolVersion};
 
 use crate::TlsError;
+use crate::compressed::COMPRESSORS;
 use crate::early::{EarlyData, EarlyPlace};
 use crate::groups;
 use crate::hello::ClientHello;
@@ -162,6 +163,7 @@ impl TlsServer {
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
         config.ignore_client_order = options.prefer_server_order;
         config.enable_secret_extraction = true;
+        config.cert_compressors = COMPRESSORS.to_vec();
         config.session_storage = Arc::new(NoServerSessionStorage {});
         match &options.ticketer {
             Some(ticketer) => config.ticketer = ticketer.clone(),

@@ -25,6 +25,9 @@ pub(crate) fn done(sess: &Sess, info: &HandshakeInfo, kernel: &KtlsOutcome) {
     if info.is_post_quantum() {
         main.tls_post_quantum.inc();
     }
+    if info.is_compressed {
+        main.tls_cert_compressed.inc();
+    }
     let mut log = log(sess);
     log.put(Tag::Tls, agreed(info).as_bytes());
     if let Some(leaf) = info.peer_leaf() {

@@ -299,6 +299,7 @@ set! {
     tls_handshakes: Counter Info Integer "" "TLS handshakes with clients completed";
     tls_resumed: Counter Info Integer "" "TLS handshakes that resumed a session" => "It saves a signature and, with TLS 1.2, the key exchange. Also counted in tls_handshakes.";
     tls_post_quantum: Counter Info Integer "" "TLS handshakes with clients that agreed on X25519MLKEM768" => "Also counted in tls_handshakes.";
+    tls_cert_compressed: Counter Info Integer "" "TLS handshakes in which a client got the certificates compressed" => "By RFC 8879, with br or zlib. Also counted in tls_handshakes.";
     tls_client_certs: Counter Info Integer "" "TLS handshakes with a client certificate" => "Also counted in tls_handshakes.";
     tls_kernel: Counter Info Integer "" "TLS connections that the kernel encrypts" => "See the parameter tls_kernel.";
     tls_kernel_fail: Counter Info Integer "" "TLS connections that the kernel refused to encrypt" => "The worker encrypts them. A TLS record of the session says why.";

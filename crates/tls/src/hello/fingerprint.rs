@@ -22,6 +22,7 @@ pub struct HelloOutline {
     version: u16,
     newest_version: u16,
     has_name: bool,
+    pub(crate) takes_compressed_certificates: bool,
     protocol: [char; 2],
     /// All lists, one behind the other.
     numbers: Box<[u16]>,
@@ -55,6 +56,7 @@ impl HelloOutline {
             version: hello.version(),
             newest_version: hello.newest_version(),
             has_name: hello.server_name().is_some(),
+            takes_compressed_certificates: hello.takes_compressed_certificates(),
             protocol: protocol_ends(hello.alpn().next().unwrap_or_default()),
             numbers: numbers.into(),
             bounds,

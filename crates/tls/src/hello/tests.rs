@@ -145,6 +145,21 @@ fn ja4_of_protocols_with_odd_names() {
 }
 
 #[test]
+fn clients_say_which_compressed_certificates_they_take() {
+    let check = |body: Option<&[u8]>, expected| {
+        let extensions = body.map(|body| (27, body.to_vec())).into_iter().collect();
+        let outline = HelloOutline::new(&ClientHello::parse(&Made { extensions, ..example() }.message()).unwrap());
+        assert_eq!(outline.takes_compressed_certificates, expected, "{body:?}");
+    };
+    check(None, false);
+    check(Some(&[2, 0, 2]), true);
+    check(Some(&[4, 0, 3, 0, 1]), true);
+    check(Some(&[2, 0, 3]), false);
+    check(Some(&[9, 0, 2]), false);
+    check(Some(&[]), false);
+}
+
+#[test]
 fn ja3_keeps_the_order_and_leaves_out_grease() {
     let text = "771,4865-4866-4867-49195-49199-49196-49200-52393-52392-49171-49172-156-157-47-53,\
                 27-0-51-16-17513-23-45-13-5-35-18-43-65281-11-10-21,29-23-24,0";

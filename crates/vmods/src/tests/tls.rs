@@ -41,6 +41,7 @@ fn info() -> HandshakeInfo {
         own_leaf: None,
         clients: None,
         fingerprint: Some(Box::new(fingerprint(true))),
+        is_compressed: false,
     }
 }
 

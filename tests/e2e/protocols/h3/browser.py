@@ -68,6 +68,7 @@ def run(report, bed, leaf):
         report.check(1 <= sessions <= 2 and bed.counter("MAIN.h3_req") > REQUESTS, f"Chromium: {sessions} connections, {bed.counter('MAIN.h3_req')} requests")
         # Chromium's hello has the hybrid's share, and comes in two Initials.
         report.check(bed.counter("MAIN.tls_post_quantum") == sessions, f"Chromium: {bed.counter('MAIN.tls_post_quantum')} of {sessions} agreed on X25519MLKEM768")
+        report.check(bed.counter("MAIN.tls_cert_compressed") == sessions, f"Chromium: {bed.counter('MAIN.tls_cert_compressed')} of {sessions} got compressed certificates")
         report.check(bed.counter("MAIN.h3_errors") == 0, f"Chromium: {bed.counter('MAIN.h3_errors')} connections broke the protocol")
     finally:
         shutil.rmtree(home, ignore_errors=True)

@@ -49,7 +49,8 @@ def curl(report, bed):
 
 def chromium(report, bed):
     host, port = bed.served.sealed
-    before = None if bed.is_hitch else bed.served.counter("MAIN.tls_post_quantum")
+    names = ("MAIN.tls_post_quantum", "MAIN.tls_cert_compressed")
+    before = None if bed.is_hitch else [bed.served.counter(name) for name in names]
     der = subprocess.run(["openssl", "x509", "-in", bed.made.default.cert, "-pubkey", "-noout"], capture_output=True, check=True).stdout
     der = subprocess.run(["openssl", "pkey", "-pubin", "-outform", "der"], input=der, capture_output=True, check=True).stdout
     pin = subprocess.run(["openssl", "dgst", "-sha256", "-binary"], input=der, capture_output=True, check=True).stdout
@@ -60,7 +61,8 @@ def chromium(report, bed):
                    f"--ignore-certificate-errors-spki-list={pin}", "--dump-dom", f"https://bed.test:{port}/1000/hit")
         report.check("the quick brown fox" in done.stdout, f"chromium: {done.stdout[:200]!r} {done.stderr[-300:]!r}")
         if not bed.is_hitch:
-            report.check(bed.served.counter("MAIN.tls_post_quantum") > before, "chromium agrees on X25519MLKEM768")
+            grown = [bed.served.counter(name) > old for name, old in zip(names, before)]
+            report.check(grown == [True, True], f"chromium agrees on X25519MLKEM768, and gets compressed certificates: {grown}")
     finally:
         shutil.rmtree(profile, ignore_errors=True)
 
