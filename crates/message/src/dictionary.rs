@@ -77,11 +77,11 @@ impl DictionaryRule {
         for (key, item) in dictionary.members() {
             match (key, item) {
                 (b"match", FieldItem::String(text)) => pattern = Some(text),
-                (b"match-dest", FieldItem::Strings(texts)) => destinations.clone_from(texts),
+                (b"match-dest", list) => destinations = list.strings().ok_or(malformed)?,
                 (b"id", FieldItem::String(id)) if id.len() <= MAX_ID => {}
                 (b"type", FieldItem::Token(kind)) if kind == b"raw" => {}
                 (b"type", FieldItem::Token(_)) => return Err(DictionaryRuleError::UnknownType),
-                (b"match" | b"match-dest" | b"id" | b"type", _) => return Err(malformed),
+                (b"match" | b"id" | b"type", _) => return Err(malformed),
                 _ => {}
             }
         }

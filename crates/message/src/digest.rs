@@ -56,14 +56,9 @@ impl DigestAlgorithm {
 pub fn digests(value: &[u8]) -> Vec<(DigestAlgorithm, Vec<u8>)> {
     let Some(dictionary) = Dictionary::parse(value) else { return Vec::new() };
     let known = |key: &[u8]| DigestAlgorithm::ALL.into_iter().find(|algorithm| algorithm.key().as_bytes() == key);
-    let pairs = dictionary.members().filter_map(|(key, item)| match item {
-        FieldItem::Bytes(digest) => Some((known(key)?, digest.clone())),
-        FieldItem::Integer(_)
-        | FieldItem::Boolean(_)
-        | FieldItem::String(_)
-        | FieldItem::Token(_)
-        | FieldItem::Strings(_)
-        | FieldItem::Other => None,
+    let pairs = dictionary.members().filter_map(|(key, item)| {
+        let FieldItem::Bytes(digest) = item else { return None };
+        Some((known(key)?, digest.clone()))
     });
     pairs.collect()
 }

@@ -33,15 +33,8 @@ impl Forwarding {
 
 /// The value of `Incremental`. Anything but one boolean is ignored.
 fn asks(head: &Head) -> Option<bool> {
-    match item(head.only(INCREMENTAL)?)? {
-        FieldItem::Boolean(asks) => Some(asks),
-        FieldItem::Integer(_)
-        | FieldItem::String(_)
-        | FieldItem::Token(_)
-        | FieldItem::Strings(_)
-        | FieldItem::Bytes(_)
-        | FieldItem::Other => None,
-    }
+    let FieldItem::Boolean(asks) = item(head.only(INCREMENTAL)?)?.item else { return None };
+    Some(asks)
 }
 
 /// True if the content is a stream of server-sent events, by its type.

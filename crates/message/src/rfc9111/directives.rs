@@ -96,9 +96,11 @@ impl ResponseDirectives {
                 FieldItem::Boolean(false)
                 | FieldItem::String(_)
                 | FieldItem::Token(_)
-                | FieldItem::Strings(_)
                 | FieldItem::Bytes(_)
-                | FieldItem::Other => {}
+                | FieldItem::Decimal { .. }
+                | FieldItem::Date(_)
+                | FieldItem::Display(_)
+                | FieldItem::List(_) => {}
             }
         }
         all

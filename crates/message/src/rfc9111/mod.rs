@@ -20,6 +20,7 @@ pub use directives::{RequestDirectives, ResponseDirectives};
 pub use groups::{group_tags, invalidated_group_tags};
 pub use lifetime::{ExchangeTimes, Lifetime, initial_age, lenient_date, lifetime};
 pub use location::{is_safe, location, locations, normal_host};
+pub(crate) use query::decode_form;
 pub use query::{QueryVariance, path};
 pub use selecting::{key, matches, values};
 pub use stale::{StaleCause, is_outdated, may_serve_stale};

@@ -37,8 +37,8 @@ impl QueryVariance {
             None => true,
         };
         let names = |item: &FieldItem| -> Option<Vec<Vec<u8>>> {
-            let FieldItem::Strings(names) = item else { return None };
-            (names.len() <= MAX_NAMES).then(|| names.iter().map(|name| decode(name)).collect())
+            let names = item.strings()?;
+            (names.len() <= MAX_NAMES).then(|| names.iter().map(|name| decode_form(name)).collect())
         };
         let names = match (member(b"params"), member(b"except")) {
             (Some(_), Some(_)) => return None,
@@ -62,9 +62,9 @@ impl QueryVariance {
                 Some(at) => (&piece[..at], &piece[at + 1..]),
                 None => (piece, &b""[..]),
             };
-            let name = decode(name);
+            let name = decode_form(name);
             if self.matters(&name) {
-                params.push((name, decode(value)));
+                params.push((name, decode_form(value)));
             }
         }
         if !self.has_order {
@@ -107,7 +107,7 @@ fn split(url: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// A name or value as `application/x-www-form-urlencoded` has it, decoded; what is no UTF-8 becomes U+FFFD.
-fn decode(text: &[u8]) -> Vec<u8> {
+pub(crate) fn decode_form(text: &[u8]) -> Vec<u8> {
     let digit = |at: usize| text.get(at).and_then(|&c| char::from(c).to_digit(16));
     let (mut out, mut at) = (Vec::with_capacity(text.len()), 0);
     while let Some(&c) = text.get(at) {
