@@ -30,6 +30,7 @@ pub mod names;
 pub mod query;
 pub mod range;
 pub mod rfc9111;
+pub mod signature;
 pub mod status;
 mod structured;
 pub mod tag_fields;
