@@ -443,7 +443,7 @@ fn key_of_call(key2: Option<&Text>, encoding: &'static str) -> Option<Text> {
 }
 
 /// base64url, padded or not.
-fn url_decoded(text: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn url_decoded(text: &[u8]) -> Option<Vec<u8>> {
     let end = text.iter().rposition(|byte| *byte != b'=').map_or(0, |at| at + 1);
     ByteEncoding::parse(URL_CODE).decode(&text[..end], None)
 }

@@ -3,12 +3,13 @@
 //! names. All else is as in `vmods`; the program that is built of both puts their lists together.
 
 mod basicauth;
+mod botauth;
 mod crypto;
 mod digest;
 mod jwt;
 mod uuid;
 
-vmod_support::modules! { basicauth crypto digest jwt uuid }
+vmod_support::modules! { basicauth botauth crypto digest jwt uuid }
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ mod target;
 
 pub use answer::{WebResponse, talk, talk_to};
 pub use grpc::{GrpcCall, GrpcChannel, GrpcError};
-pub use link::{WebLink, connect, in_words};
+pub use link::{WebLink, connect, connect_where, in_words};
 pub use sys::timed::Timed;
 pub use target::{ClearText, WebTarget};
 

@@ -2,7 +2,7 @@
 //! A connection that ends by a time, sealed or not.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -64,18 +64,31 @@ impl Write for WebLink {
 /// # Errors
 /// Nobody is there, or the target's name can't be one in TLS.
 pub fn connect(target: &WebTarget, tls: &Arc<tls::TlsClient>, until: Instant) -> io::Result<WebLink> {
-    let socket = Timed::new(connect_socket(target, until)?, until);
+    connect_where(target, tls, until, &|_| true)
+}
+
+/// Does what [`connect`] does, at those addresses of the host that `may_ask` allows.
+///
+/// # Errors
+/// The same as for [`connect`], or none of the addresses is allowed.
+pub fn connect_where(
+    target: &WebTarget,
+    tls: &Arc<tls::TlsClient>,
+    until: Instant,
+    may_ask: &dyn Fn(&SocketAddr) -> bool,
+) -> io::Result<WebLink> {
+    let socket = Timed::new(connect_socket(target, until, may_ask)?, until);
     if !target.is_tls {
         return Ok(WebLink::Clear(socket));
     }
     Ok(WebLink::Sealed(Box::new(Over::client(socket, tls, &target.host).map_err(io::Error::other)?)))
 }
 
-fn connect_socket(target: &WebTarget, until: Instant) -> io::Result<TcpStream> {
+fn connect_socket(target: &WebTarget, until: Instant, may_ask: &dyn Fn(&SocketAddr) -> bool) -> io::Result<TcpStream> {
     const MOST: usize = 8;
     let addresses = base::lookup::addresses(&target.host, target.port)?;
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "no address");
-    for address in addresses.into_iter().take(MOST) {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "no address that may be asked");
+    for address in addresses.into_iter().filter(may_ask).take(MOST) {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             break;

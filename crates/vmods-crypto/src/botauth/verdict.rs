@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The judgement of a signed request by the rules of Web Bot Auth (draft-ietf-webbotauth-httpsig-protocol). A signature is *forged* if
+//! a known key says so; all else that can't be proved is *unverified*.
+
+use message::Head;
+use message::signature::{MessageSignature, SignatureAgent, SignatureFault, signatures};
+
+use super::agents::Agent;
+use super::keys::Key;
+use super::nonces::{NonceUse, Nonces};
+
+pub(super) const TAG: &str = "web-bot-auth";
+const ALGORITHM: &str = "ed25519";
+/// Signatures of a request that are verified; each costs about as much as a hit.
+const MAX_TRIED: usize = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Nobody says that the request comes from a bot.
+    None,
+    Unverified,
+    Forged,
+    Verified,
+}
+
+impl Outcome {
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Outcome::None => "none",
+            Outcome::Unverified => "unverified",
+            Outcome::Forged => "forged",
+            Outcome::Verified => "verified",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) outcome: Outcome,
+    /// The agent that the signature names; proved only if the signature is verified.
+    pub(super) agent: Option<String>,
+    pub(super) keyid: Option<String>,
+    /// Empty if the signature is verified.
+    pub(super) reason: String,
+}
+
+/// Rules for all requests.
+pub(super) struct Rules {
+    /// Seconds between `created` and `expires`.
+    pub(super) max_life: f64,
+    /// Seconds by which the signer's clock may differ.
+    pub(super) skew: f64,
+    /// Components that a signature has to cover beside the authority.
+    pub(super) cover: Vec<String>,
+    pub(super) nonces: Nonces,
+}
+
+/// A request, and the time at which it is judged, in seconds since 1970.
+pub(super) struct Judged<'a> {
+    pub(super) head: &'a Head,
+    pub(super) is_https: bool,
+    pub(super) now: f64,
+}
+
+/// A key, and whether it is known to be the agent's.
+pub(super) struct KnownKey {
+    pub(super) key: Key,
+    pub(super) is_agents: bool,
+}
+
+/// Finds a key for an agent by its keyid.
+pub(super) type KeySource<'a> = dyn FnMut(Option<&Agent>, &str) -> Result<KnownKey, String> + 'a;
+
+pub(super) fn judge(request: &Judged<'_>, rules: &Rules, keys: &mut KeySource<'_>) -> Verdict {
+    let found = match signatures(request.head) {
+        Ok(found) => found,
+        Err(fault) => return Verdict::without_key(Outcome::Unverified, fault.to_string()),
+    };
+    if found.is_empty() {
+        return Verdict::without_key(Outcome::None, "no signature".to_owned());
+    }
+    let mut best: Option<Verdict> = None;
+    for signature in found.iter().filter(|signature| signature.text("tag") == Some(TAG)).take(MAX_TRIED) {
+        let verdict = judge_one(signature, request, rules, keys);
+        if verdict.outcome == Outcome::Verified {
+            return verdict;
+        }
+        if best.as_ref().is_none_or(|best| best.outcome != Outcome::Forged && verdict.outcome == Outcome::Forged) {
+            best = Some(verdict);
+        }
+    }
+    best.unwrap_or_else(|| Verdict::without_key(Outcome::None, format!("no signature has the tag {TAG}")))
+}
+
+impl Verdict {
+    pub(super) fn without_key(outcome: Outcome, reason: String) -> Verdict {
+        Verdict { outcome, agent: None, keyid: None, reason }
+    }
+}
+
+fn judge_one(signature: &MessageSignature, request: &Judged<'_>, rules: &Rules, keys: &mut KeySource<'_>) -> Verdict {
+    let keyid = signature.text("keyid").map(str::to_owned);
+    let mut verdict = Verdict { outcome: Outcome::Unverified, agent: None, keyid, reason: String::new() };
+    let checked = check(signature, request, rules).and_then(|claim| {
+        verdict.agent = claim.agent.as_ref().map(|agent| agent.name().to_owned());
+        let known = keys(claim.agent.as_ref(), claim.keyid)?;
+        if !known.is_agents {
+            verdict.agent = None;
+        }
+        Ok((claim, known.key))
+    });
+    let proved = checked.and_then(|(claim, key)| {
+        if !key.verify(&claim.base, signature.signature()) {
+            verdict.outcome = Outcome::Forged;
+            return Err("the signature isn't that of its key".to_owned());
+        }
+        spend_nonce(signature, &key, rules, request.now)
+    });
+    match proved {
+        Ok(()) => verdict.outcome = Outcome::Verified,
+        Err(reason) => verdict.reason = reason,
+    }
+    verdict
+}
+
+/// A signature that is in order, and whose key is to be found.
+struct Claim<'a> {
+    keyid: &'a str,
+    agent: Option<Agent>,
+    base: Vec<u8>,
+}
+
+fn check<'a>(signature: &'a MessageSignature, request: &Judged<'_>, rules: &Rules) -> Result<Claim<'a>, String> {
+    if let Some(other) = signature.text("alg").filter(|alg| *alg != ALGORITHM) {
+        return Err(format!("algorithm \"{}\" isn't supported", other.escape_debug()));
+    }
+    let keyid = signature.text("keyid").ok_or("no keyid")?;
+    check_times(signature, rules, request.now)?;
+    if !signature.covers("@authority") && !signature.covers("@target-uri") {
+        return Err("covers neither @authority nor @target-uri".to_owned());
+    }
+    if let Some(missing) = rules.cover.iter().find(|name| !signature.covers(name)) {
+        return Err(format!("doesn't cover {missing}"));
+    }
+    if rules.nonces.is_on() && signature.text("nonce").is_none() {
+        return Err("no nonce".to_owned());
+    }
+    let fault = |fault: SignatureFault| fault.to_string();
+    let agent = match signature.agent(request.head).map_err(fault)? {
+        SignatureAgent::Absent => None,
+        SignatureAgent::NotCovered => return Err("Signature-Agent isn't covered".to_owned()),
+        SignatureAgent::OtherType(kind) => return Err(format!("Signature-Agent of type {kind} isn't supported")),
+        SignatureAgent::Uri(uri) => Some(Agent::of_uri(&uri).ok_or("Signature-Agent isn't an https origin")?),
+    };
+    Ok(Claim { keyid, agent, base: signature.base(request.head, request.is_https).map_err(fault)? })
+}
+
+fn check_times(signature: &MessageSignature, rules: &Rules, now: f64) -> Result<(), String> {
+    let time = |name: &str| signature.time(name).map(|time| time as f64).ok_or_else(|| format!("no {name}"));
+    let (created, expires) = (time("created")?, time("expires")?);
+    let life = expires - created;
+    let fault = match () {
+        () if life <= 0.0 => "expires before it is created".to_owned(),
+        () if life > rules.max_life => format!("valid for {life} s, which is more than {} s", rules.max_life),
+        () if created > now + rules.skew => format!("created {} s in the future", (created - now).ceil()),
+        () if expires + rules.skew <= now => format!("expired {} s ago", (now - expires).floor()),
+        () => return Ok(()),
+    };
+    Err(fault)
+}
+
+fn spend_nonce(signature: &MessageSignature, key: &Key, rules: &Rules, now: f64) -> Result<(), String> {
+    if !rules.nonces.is_on() {
+        return Ok(());
+    }
+    let (nonce, expires) = (signature.text("nonce").unwrap_or_default(), signature.time("expires").unwrap_or_default());
+    match rules.nonces.spend(&key.thumbprint, nonce, expires as f64 + rules.skew, now) {
+        NonceUse::First => Ok(()),
+        NonceUse::Again => Err("the nonce was used before".to_owned()),
+        NonceUse::NoRoom => Err("too many nonces are in use".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
