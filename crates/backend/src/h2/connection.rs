@@ -495,8 +495,15 @@ fn config(params: &BackendParams) -> http2::Http2Config {
         ..Http2Settings::default()
     };
     // An origin that resets streams ends requests that we made, which costs it more than us. The small messages that it streams were
-    // requested.
-    let limits = Http2AbuseLimits { rapid_resets: 0, small_data: 0, ..Http2AbuseLimits::default() };
+    // requested. Heads are as long as `http_resp_size` allows: here, the limits bound only what their frames add to that.
+    let usual = Http2AbuseLimits::default();
+    let limits = Http2AbuseLimits {
+        rapid_resets: 0,
+        small_data: 0,
+        section_bytes: usual.section_bytes.max(params.resp_head_bytes),
+        continuations: usual.continuations.max(params.resp_head_bytes / settings.max_frame_size * 2),
+        ..usual
+    };
     // The window is large enough that one stream's unread body doesn't block others.
     let unread = window.saturating_mul(params.http2_streams.max(1)).min(http2::MAX_WINDOW);
     let windows = http2::conn::ReceiveWindow { low_water: unread, increment: unread, max_unread: unread };

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Clock;
-use message::Head;
+use message::{Head, HeadLimits};
 
 use super::connection::Http2Origin;
 use super::{Http2Exchange, Shared, task};
 use crate::exchange::{BodyLen, Data, Exchange, Received, RespLimits, SendProgress};
 use crate::pool::{EndpointPool, PeerLabel};
-use crate::{BackendEnv, HeapServices};
+use crate::{BackendEnv, BackendParams, HeapServices};
 
 const LIMITS: RespLimits = RespLimits { head_bytes: 1024, line_bytes: 512, lenient: false };
 const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
@@ -41,13 +41,17 @@ struct Bed {
 
 impl Bed {
     fn new() -> Self {
+        Self::with(BackendParams::default())
+    }
+
+    fn with(params: BackendParams) -> Self {
         let (ours, origin) = net::Stream::pair().unwrap();
         let env = BackendEnv {
             clock: Clock::system(),
-            services: Arc::new(HeapServices::default()),
+            services: Arc::new(HeapServices { params, ..HeapServices::default() }),
             compat: tables::Compat::default(),
         };
-        let (pool, params) = (EndpointPool::alone(), env.services.params());
+        let pool = EndpointPool::alone();
         let label = Arc::new(*PeerLabel::none());
         let shared = Rc::new(RefCell::new(Http2Origin::new(ours, label, &pool, env.clock.clone(), &params)));
         rt::spawn(task::run(shared.clone(), env));
@@ -55,11 +59,15 @@ impl Bed {
     }
 
     fn ask(&self) -> Http2Exchange {
-        let mut bereq = Head::new();
+        self.ask_within(&LIMITS)
+    }
+
+    fn ask_within(&self, limits: &RespLimits) -> Http2Exchange {
+        let mut bereq = Head::with_limits(HeadLimits::new(256, (2 * limits.head_bytes).max(64 << 10) as u32));
         bereq.start_request(b"GET", b"/", b"HTTP/1.1").unwrap();
         bereq.append("Host", "h").unwrap();
         let mut exchange = Http2Exchange::new(&self.shared);
-        exchange.send_head(&bereq, BodyLen::None, &LIMITS);
+        exchange.send_head(&bereq, BodyLen::None, limits);
         exchange
     }
 
@@ -139,6 +147,37 @@ fn interim_responses_are_bounded() {
                 got = head(&mut exchange).await;
             }
             assert_eq!(got, last, "after {interims}");
+        }
+    });
+}
+
+#[test]
+fn a_head_may_be_as_long_as_the_parameter_says() {
+    let line = [&b"\0\x01x\x7f\x81\xf9\x01"[..], &[b'y'; 32_000]].concat();
+    let answer = |lines: usize| {
+        let section = [OK, &line.repeat(lines)].concat();
+        let mut pieces = section.chunks(16_384).peekable();
+        let mut frames = frame(1, 1, 1, pieces.next().unwrap());
+        while let Some(piece) = pieces.next() {
+            frames.extend(frame(9, if pieces.peek().is_none() { 4 } else { 0 }, 1, piece));
+        }
+        [SETTINGS, &frames].concat()
+    };
+    run(async {
+        let whole = "200 Final { body: None, close: None }";
+        for (resp_head_bytes, lines, last) in [
+            (32 << 10, 1, whole),
+            (32 << 10, 3, r#"Reset(HttpProtocolError, "A malformed response")"#),
+            (512 << 10, 15, whole),
+            (512 << 10, 17, r#"Reset(HttpProtocolError, "Field section too large")"#),
+            (4 << 20, 120, whole),
+        ] {
+            let bed = Bed::with(BackendParams { resp_head_bytes, ..BackendParams::default() });
+            let limits = RespLimits { head_bytes: resp_head_bytes as usize, line_bytes: 64_000, lenient: false };
+            let mut exchange = bed.ask_within(&limits);
+            bed.reads().await;
+            bed.says(&answer(lines)).await;
+            assert_eq!(head(&mut exchange).await, last, "{lines} lines, {resp_head_bytes} bytes");
         }
     });
 }
