@@ -230,6 +230,10 @@ pub trait Exchange {
         Poll::Ready(())
     }
 
+    /// Lets an HTTP/1 origin that begins its response early have the rest of the request beside it ([`SendProgress::Begun`]). The caller must
+    /// read and send at once then. HTTP/2 always does so.
+    fn overlap(&mut self) {}
+
     /// Queues the request's head. Called once. The head's statement about the body's length must be true. `limits` apply to the response's
     /// head.
     fn send_head(&mut self, bereq: &Head, body: BodyLen, limits: &RespLimits);

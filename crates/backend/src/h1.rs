@@ -50,7 +50,16 @@ pub struct Http1 {
     trailers: Option<Box<Head>>,
     has_strict_end: bool,
     tunnel: Tunnel,
+    overlap: Overlap,
     acct: ExchangeAcct,
+}
+
+/// The rest of a request that is sent while its response comes (RFC 9112 9.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Overlap {
+    No,
+    Allowed,
+    Begun,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +98,7 @@ impl Http1 {
             trailers: None,
             has_strict_end: false,
             tunnel: Tunnel::No,
+            overlap: Overlap::No,
             acct: ExchangeAcct { bereq_head: preface as u64, ..ExchangeAcct::default() },
         }
     }
@@ -118,7 +128,7 @@ impl Http1 {
     }
 
     /// Parses the input so far. Interim responses don't count as an answer. A final response, the end of the connection and junk do;
-    /// [`Exchange::poll_head`] will find them again.
+    /// [`Exchange::poll_head`] will find them again. Only an error, or the end of the connection, says that the rest isn't wanted.
     fn heard(&mut self, beresp: &mut Head, has_ended: bool) -> Option<SendProgress> {
         match parse_response(&self.input[self.used..], &self.limits, beresp) {
             Ok(HeadProgress::Complete(parsed)) if is_interim(beresp.status()) && self.interims < MAX_INTERIM => {
@@ -127,6 +137,12 @@ impl Http1 {
                 Some(SendProgress::Interim)
             }
             Ok(HeadProgress::Idle | HeadProgress::Incomplete) => has_ended.then_some(SendProgress::Answered),
+            Ok(HeadProgress::Complete(_))
+                if self.overlap == Overlap::Allowed && !has_ended && !self.output.is_head && takes_the_rest(beresp) =>
+            {
+                self.overlap = Overlap::Begun;
+                Some(SendProgress::Begun)
+            }
             Ok(HeadProgress::Complete(_) | HeadProgress::Http2Preface) | Err(_) => Some(SendProgress::Answered),
         }
     }
@@ -183,6 +199,8 @@ impl Http1 {
             // Like varnishd, we accept the response but close its connection.
             Err(_) => Some(SessClose::RxBad),
         };
+        // The request may break off, and nobody counts whether all of it went out.
+        let close = close.or((self.overlap == Overlap::Begun).then_some(SessClose::RxBody));
         let body = match framing {
             Framing::None => BodyStatus::None,
             Framing::Length(len) => BodyStatus::Length(len),
@@ -334,6 +352,10 @@ impl Exchange for Http1 {
         true
     }
 
+    fn overlap(&mut self) {
+        self.overlap = Overlap::Allowed;
+    }
+
     fn send_head(&mut self, bereq: &Head, body: BodyLen, limits: &RespLimits) {
         let RespLimits { head_bytes, line_bytes, lenient } = *limits;
         self.limits = Http1Limits { head_bytes, line_bytes, lenient, https_scheme: false, lone_lf: true };
@@ -368,7 +390,7 @@ impl Exchange for Http1 {
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<SendProgress, ExchangeSendError>> {
-        let hears = matches!(self.tunnel, Tunnel::No | Tunnel::Asked);
+        let hears = matches!(self.tunnel, Tunnel::No | Tunnel::Asked) && self.overlap != Overlap::Begun;
         if hears && let Some(sent) = self.heard_before(beresp) {
             return Poll::Ready(Ok(self.stopped(sent)));
         }
@@ -527,6 +549,10 @@ impl Output {
 /// True for a response that another one follows (RFC 9110 15.2). After 101, the connection uses another protocol.
 fn is_interim(status: u16) -> bool {
     (100..200).contains(&status) && status != 101
+}
+
+fn takes_the_rest(beresp: &mut Head) -> bool {
+    (200..400).contains(&beresp.status()) && matches!(hop::connection(beresp), Ok(Persistence::Keep))
 }
 
 #[cfg(test)]

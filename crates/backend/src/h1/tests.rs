@@ -256,6 +256,42 @@ fn an_answer_ends_an_upload() {
 }
 
 #[test]
+fn an_origin_that_answers_early_may_read_on() {
+    for (early, wanted) in [
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "Begun"),
+        ("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello", "Answered"),
+        ("HTTP/1.0 200 OK\r\n\r\nhello", "Answered"),
+        ("HTTP/1.1 500 No\r\nContent-Length: 9\r\n\r\nhello", "Answered"),
+    ] {
+        run(async move {
+            let mut bed = Bed::new();
+            bed.exchange.overlap();
+            bed.exchange.send_head(&request("POST"), BodyLen::Known(4 << 20), &LIMITS);
+            assert_eq!(bed.send().await, "All");
+            bed.exchange.send_data(buf(&"x".repeat(4 << 20)));
+            assert_eq!(bed.send().await, "Part");
+            bed.origin_says(early).await;
+            assert_eq!(bed.send().await, wanted, "{early}");
+            if wanted != "Begun" {
+                return;
+            }
+            assert_eq!(bed.head().await, "Final { body: Chunked, close: Some(RxBody) }");
+            assert_eq!(bed.data().await, "[hello]");
+            let origin = bed.origin.take().expect("still there");
+            rt::spawn(async move {
+                let (mut came, head) = (Vec::with_capacity(5 << 20), GET.len() + 1);
+                while came.len() < head + (4 << 20) {
+                    origin.read_buf(&mut came, None).await.unwrap();
+                }
+                origin.write_all(b"0\r\n\r\n", None).await.unwrap();
+            });
+            while bed.send().await != "All" {}
+            assert_eq!((bed.data().await, bed.data().await), ("Part".to_owned(), WHOLE.to_owned()));
+        });
+    }
+}
+
+#[test]
 fn an_answer_is_heard_while_the_client_sends_nothing() {
     run(async {
         let mut bed = Bed::new();

@@ -100,6 +100,7 @@ impl Bereq {
         let body = self.announce_body(filters.is_some());
         self.announce_trailers();
         let link = OriginExchange::of(&mut self.ask.link);
+        link.conn.overlap();
         link.conn.send_head(&self.ask.head, body, &response_limits(&self.params));
         let sent = self.send(filters).await;
         self.mark("Bereq");
@@ -174,7 +175,7 @@ impl Bereq {
         BodyLen::Known(len)
     }
 
-    /// Sends head and body. An answer before the body's end is taken at once; the connection can't be used again then.
+    /// Sends head and body. An answer before the body's end is taken at once; the connection of HTTP/1 can't be used again then.
     async fn send(&mut self, filters: Option<Chain>) -> Result<(), Failure> {
         let mut sent = self.push().await?;
         let Some(body) = Pieces::new(&self.ask.body) else { return Ok(()) };
