@@ -5,6 +5,7 @@
 pub mod auth;
 pub mod client;
 pub mod decode;
+pub mod drain;
 pub mod handoff;
 pub mod record;
 pub mod reply;

@@ -48,6 +48,9 @@ pub const COMMANDS: &[Subcommand] = &[
     command("tls", None, "lacquer-tls", "list a running server's certificates and their expiry", |_, args| {
         lacquer_adm::tls::main(args)
     }),
+    command("drain", None, "lacquer-drain", "take a running server out of service", |_, args| {
+        lacquer_adm::drain::main(args)
+    }),
     command("upgrade", None, "lacquer-upgrade", "switch a running server to the installed program", |_, args| {
         lacquer_adm::upgrade::main(args)
     }),

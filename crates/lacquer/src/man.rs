@@ -76,6 +76,7 @@ const PAGES: &[Page] = &[
         "list a running server's certificates and their expiry",
         Body::Prose(include_str!("man/lacquer-tls.txt")),
     ),
+    ("lacquer-drain", 1, "take a running server out of service", Body::Prose(include_str!("man/lacquer-drain.txt"))),
     (
         "lacquer-upgrade",
         1,
@@ -363,6 +364,7 @@ fn from_table(table: &str) -> String {
         "status" => rows(lacquer_adm::status::TOOL.options()),
         "store" => rows(lacquer_store::TOOL.options()),
         "tls" => rows(lacquer_adm::tls::TOOL.options()),
+        "drain" => rows(lacquer_adm::drain::TOOL.options()),
         "upgrade" => rows(lacquer_adm::upgrade::TOOL.options()),
         "profiles" => lacquer_hist::profiles().iter().map(|(name, text)| entry(name, text)).collect(),
         "own-commands" => own_commands(),

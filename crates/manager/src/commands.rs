@@ -3,6 +3,7 @@
 
 use base::clock::Real;
 use cli::CliRequest;
+use cli::drain::DrainState;
 use cli::handoff::HandoffSecret;
 use params::{DebugBit, ParamError, ParamShow};
 use tables::cli_cmds::{self, HelpFilter, ManagerCommand as Id};
@@ -51,6 +52,7 @@ impl Manager {
             Id::Help => self.help(request, authenticated),
             Id::Ping if json => answer(", \"PONG\"\n"),
             Id::Ping => CliReply::ok(format!("PONG {} 1.0", real as u64)),
+            Id::Drain => self.drain(request),
             Id::FleetBundle => self.fleet_bundle(text(0)),
             Id::FleetKept => self.fleet_kept(request.args().first()),
             Id::FleetLoad => {
@@ -248,6 +250,25 @@ impl Manager {
     }
 
     /// Sets (or resets, without a value) a parameter here and in the worker. `-j` answers with `param.show -j`.
+    /// The counter holds the state: an upgrade carries it over, and readers of counters see it.
+    fn drain(&mut self, request: &CliRequest) -> CliReply {
+        match request.arg(0) {
+            None => {}
+            Some("on") => self.count(|m| m.counters.draining.set(1)),
+            Some("off") => self.count(|m| m.counters.draining.set(0)),
+            Some(word) => return CliReply::new(CliStatus::Param, format!("on, off or nothing is wanted, not {word}")),
+        }
+        if self.worker.pid().is_some() {
+            return self.forward(request);
+        }
+        let state = DrainState { is_on: self.is_draining(), ..DrainState::default() };
+        if request.wants_json() { self.json(request, &state.json()) } else { CliReply::ok(state.to_string()) }
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.server.memory.as_ref().is_some_and(|memory| memory.counters.draining.get() > 0)
+    }
+
     fn param_set(&mut self, name: &str, value: Option<&str>, request: &CliRequest) -> CliReply {
         let done = match value {
             Some(value) => self.params.set(name, value),

@@ -93,6 +93,10 @@ impl Manager {
             let _ = self.worker.command(line);
         }
         self.carry_health();
+        if self.is_draining() {
+            // A worker that doesn't know the command is of an older program.
+            let _ = self.worker.command("drain on");
+        }
         if let Err(answer) = self.have_it_hand_over() {
             return self.failed_start(pid, "The previous child can't hand over its objects", answer);
         }

@@ -121,6 +121,7 @@ commands! {
     DebugSrandom "debug.srandom" "debug.srandom" "Seed the random number generator." "" 0 Some(1), Worker [debug];
     DebugVmod "debug.vmod" "debug.vmod" "Show loaded vmods." "" 0 Some(0), Worker [debug];
     DebugXid "debug.xid" "debug.xid [<xid> [<cachesize>]]" "Show or set the transaction id." "" 0 Some(2), Worker [debug];
+    Drain "drain" "drain [-j] [on|off]" "Take this node out of service, or back." "on: /readyz returns 503, each response closes its HTTP/1 connection, and peers of a fleet ask this node no more; requests are still served. off: the way back. Without an argument: the state, the connections and the requests in progress. A new worker and an upgraded server keep the state; a restarted server doesn't." 0 Some(1), Both [json];
     Explain "explain" "explain [-m <method>] [-c <address>] <url> [<field> ...]" "Explain how a request would be handled, and why." "vcl_recv and vcl_hash run as for a request from that client address (default 0.0.0.0, which usually matches no ACL). The cache is inspected but not changed, and nothing is fetched, logged or counted. A field is a header line: \"Cookie: a=b\"." 1 None, Worker [];
     FleetBundle "fleet.bundle" "fleet.bundle <filename>" "Check a VCL file, and show it with all included files as a bundle for a roll-out." "" 1 Some(1), Manager [debug];
     FleetDeployed "fleet.deployed" "fleet.deployed <report>" "Add the agent's roll-out state to this node's report." "" 1 Some(1), Worker [debug];

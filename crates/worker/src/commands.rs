@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use backend::{AdminHealth, Director};
+use cli::drain::DrainState;
 use cli::{CliReply, CliRequest, CliStatus, reply};
 use tables::cli_cmds::{self, WorkerCommand as Id};
 
@@ -52,6 +53,7 @@ pub fn answer(worker: &Arc<Worker>, request: &CliRequest) -> CliReply {
         Id::DebugAcme => {
             challenge(worker, &request.args().iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>())
         }
+        Id::Drain => leave(worker, request),
         Id::DebugDrain => drain(worker, &arg(0)),
         Id::DebugHandover => handover(worker, &arg(0)),
         Id::DebugListenAddress => CliReply::ok(addresses(worker)),
@@ -214,6 +216,20 @@ fn challenge(worker: &Worker, words: &[std::borrow::Cow<'_, str>]) -> CliReply {
         }
     }
     CliReply::ok("")
+}
+
+fn leave(worker: &Worker, request: &CliRequest) -> CliReply {
+    let sessions = &worker.engine.sessions;
+    if let Some(word) = request.arg(0) {
+        sessions.drain.set_leaving(word == "on");
+    }
+    let in_progress: u64 = worker.threads.lock().iter().map(|thread| thread.work.open()).sum();
+    let state = DrainState {
+        is_on: sessions.drain.is_leaving(),
+        connections: u64::try_from(sessions.open()).unwrap_or(0),
+        requests: in_progress,
+    };
+    if request.wants_json() { with_json(worker, request, &state.json()) } else { CliReply::ok(state.to_string()) }
 }
 
 fn drain(worker: &Worker, seconds: &str) -> CliReply {

@@ -94,7 +94,8 @@ impl Reporter for Teller {
             errors: engine.main.client_5xx.get(),
             panics: engine.main.req_panic.get(),
             stores: stores.collect(),
-            peer: self.peer.clone(),
+            // The other members of the tier ask it no more.
+            peer: self.peer.clone().filter(|_| !engine.sessions.drain.is_leaving()),
             ..NodeReport::default()
         })
     }

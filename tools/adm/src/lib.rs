@@ -3,6 +3,7 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod drain;
 pub mod explain;
 pub mod fleet;
 mod interactive;

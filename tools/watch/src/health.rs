@@ -92,6 +92,9 @@ pub fn ready(shared: &WatchShared, listed: Option<&Value>) -> HealthVerdict {
     let vcls = counters.main("n_vcl_avail");
     let text = if vcls > 0 { format!("VCLs that can be used: {vcls}") } else { "no VCL can be used".to_owned() };
     reasons.push(("vcl", vcls > 0, text));
+    if counters.mgt("draining") > 0 {
+        reasons.push(("drain", false, "out of service by the command drain".to_owned()));
+    }
     let backends = match listed.and_then(Value::as_object) {
         Some(listed) => listed.iter().map(|(name, backend)| (short(name), is_up(backend))).collect(),
         None => probed(&state, &counters),
@@ -187,6 +190,15 @@ mod tests {
     fn without_a_vcl_nothing_is_ready() {
         let s = shared(Ready::Vcl, &[("MAIN", "n_vcl_avail", 0)]);
         assert_eq!(told(&ready(&s, None)), "failed no VCL can be used");
+    }
+
+    #[test]
+    fn a_server_that_drains_is_not_ready() {
+        let s = shared(Ready::Vcl, &[("MAIN", "n_vcl_avail", 1), ("MGT", "draining", 1)]);
+        assert_eq!(
+            (told(&alive(&s)), told(&ready(&s, None))),
+            ("ok ".into(), "failed out of service by the command drain".into())
+        );
     }
 
     #[test]

@@ -64,6 +64,8 @@ pub async fn answer(context: &Context, request: &PageRequest) -> RouteAnswer {
     let url = String::from_utf8_lossy(request.head.url()).into_owned();
     let (path, query) = url.split_once('?').unwrap_or((&url, ""));
     let answer = match request.head.method() {
+        // haproxy checks with OPTIONS unless told otherwise.
+        b"OPTIONS" if matches!(path, "/healthz" | "/readyz") => get(context, request, path, query).await,
         b"GET" | b"HEAD" => get(context, request, path, query).await,
         b"POST" => post(context, request, path).await.into(),
         _ => PageResponse::text(405, "GET, HEAD and POST are spoken here").with("Allow", "GET, HEAD, POST").into(),
@@ -81,6 +83,12 @@ async fn get(context: &Context, request: &PageRequest, path: &str, query: &str) 
     let head = &request.head;
     let verdict = context.access.judge(head, request.is_known);
     match (path, verdict) {
+        // Load balancers ask without a token, and often without a Host. The response then has no reasons.
+        ("/healthz", _) => return verdict_of(&health::alive(&context.shared), verdict).into(),
+        ("/readyz", _) => {
+            let listed = backends(context).await;
+            return verdict_of(&health::ready(&context.shared, listed.as_ref()), verdict).into();
+        }
         (_, AccessVerdict::WrongHost) => return PageResponse::text(421, &wrong_host(head)).into(),
         // These files are the same for everybody.
         ("/watch.css", _) => return PageResponse::new(200, "text/css; charset=utf-8", STYLE).into(),
@@ -88,12 +96,6 @@ async fn get(context: &Context, request: &PageRequest, path: &str, query: &str) 
         ("/icon.svg", _) => return PageResponse::new(200, "image/svg+xml", ICON).into(),
         ("/icon-bad.svg", _) => return PageResponse::new(200, "image/svg+xml", icon_with_dot("#c22f2a")).into(),
         ("/icon-warn.svg", _) => return PageResponse::new(200, "image/svg+xml", icon_with_dot("#e5a13a")).into(),
-        // Load balancers ask without a token. The response then has no reasons.
-        ("/healthz", _) => return verdict_of(&health::alive(&context.shared), verdict).into(),
-        ("/readyz", _) => {
-            let listed = backends(context).await;
-            return verdict_of(&health::ready(&context.shared, listed.as_ref()), verdict).into();
-        }
         ("/", AccessVerdict::NeedsToken) => return PageResponse::new(401, HTML, LOGIN).into(),
         (_, AccessVerdict::NeedsToken) => {
             return PageResponse::text(401, "A token is needed: Authorization: Bearer TOKEN")

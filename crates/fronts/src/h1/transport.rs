@@ -187,7 +187,7 @@ impl Transport for H1 {
     ) -> Option<SessClose> {
         self.conn.set_tos();
         let mut close = close;
-        if self.conn.sess.engine.sessions.drain.has_begun() {
+        if self.conn.sess.engine.sessions.drain.ends_connections() {
             close.get_or_insert(SessClose::RespClose);
         }
         let close = self.response.begin(resp, len, close, log);

@@ -420,6 +420,7 @@ set! {
     certs_loaded: Gauge Info Integer "" "Certificates in use";
     certs_expired: Gauge Info Integer "" "Certificates in use that have expired" => "Clients reject them. The log and lacquer tls status name them.";
     certs_ending: Gauge Info Integer "" "Certificates in use that expire soon" => "Within 14 days, or within a sixth of their lifetime.";
+    draining: Gauge Info Integer "" "Out of service by the command drain" => "1 after drain on, 0 after drain off.";
     certs_next_end: Gauge Info Duration "" "Time until the first certificate expires" => "0 if one has expired or there is none.";
 }
 

@@ -428,6 +428,10 @@ def listed(report, o):
             t.start("c")
             report.check(until(LIMIT, lambda: all(ring(name) == three for name in three)), f"{make.kind}: it is back: {ring('a')}")
             report.check(until(LIMIT, lambda: t.status("c")["serves"] == "all") and settled() == first, f"{make.kind}: with its keys")
+            t["b"].cli.ask("drain on")
+            report.check(until(LIMIT, lambda: ring("a") == ring("c") == ["a", "c"]), f"{make.kind}: one that drains is asked no more: {ring('a')}")
+            t["b"].cli.ask("drain off")
+            report.check(until(LIMIT, lambda: all(ring(name) == three for name in three)), f"{make.kind}: it is back in service: {ring('a')}")
             log.end()
             known = lambda: json.loads(t["a"].cli.ask("fleet.nodes -j"))[-1]
             # A node that reports nothing is none any more after five seconds: this one isn't told so.

@@ -3,6 +3,7 @@
 """How worker and manager end: drains, signals, sudden deaths. No process is left behind and no answer is cut that had time."""
 import os
 import pathlib
+import re
 import signal
 import shutil
 import socket
@@ -495,14 +496,15 @@ def drains(report, program):
 
 
 class Balancer(Handed):
-    """haproxy before two caches, whose health it asks for; it tries nothing twice."""
+    """haproxy before two caches, whose health it asks for at `path` of their ports `checks`; it tries nothing twice."""
 
-    def __init__(self, caches):
-        self.caches = caches
+    def __init__(self, caches, path, checks):
+        self.caches, self.path, self.checks = caches, path, checks
         super().__init__()
 
     def command(self, listener):
-        nodes = "".join(f" server n{n} {host}:{port} check inter 100ms fall 2 rise 1\n" for n, (host, port) in enumerate(self.caches))
+        nodes = "".join(f" server n{n} {host}:{port} check port {checked} inter 100ms fall 2 rise 1\n"
+                        for n, ((host, port), checked) in enumerate(zip(self.caches, self.checks)))
         (self.dir / "h.cfg").write_text(f"""global
  stats socket {self.dir}/up
  nbthread 1
@@ -519,7 +521,7 @@ frontend f
 backend b
  balance roundrobin
  http-reuse always
- option httpchk GET /lb-health
+ option httpchk GET {self.path}
  http-check expect status 200
 {nodes}""")
         return ["haproxy", "-db", "-f", str(self.dir / "h.cfg")], {}
@@ -533,65 +535,119 @@ backend b
         return next(row.split(",")[state] for row in rows if row.startswith(f"b,n{n},")).startswith("UP")
 
 
-def a_node_goes(report, program):
-    """The runbook's VCL and commands: a cache leaves a balancer under load, and no request fails."""
+def page_of(v):
+    """The port of the status page."""
+    text = until(LIMIT, lambda: re.search(r"watch: http://127\.0\.0\.1:(\d+)/", "".join(v.output)))
+    return int(text.group(1))
+
+
+def a_node_goes(report, program, own_port):
+    """The runbook's VCL and commands: a cache leaves a balancer under load, and no request fails. `own_port`: what the balancer asks is the site's port."""
     if not shutil.which("haproxy", path="/usr/bin:/usr/sbin"):
         report.note("skipped: no haproxy here")
         return
     page = (ROOT / "docs/book/runbooks.md").read_text().split("## A node goes\n")[1].split("\n## ")[0]
     vcl = page.split("```vcl\n")[1].split("```")[0]
-    turn, back = [part.split("```")[0].strip() for part in page.split("```sh elsewhere\n")[1:]]
+    drain, undrain, switch, unswitch = [part.split("```")[0].strip() for part in page.split("```sh elsewhere\n")[1:]]
+    out, back = ([switch, drain], [undrain, unswitch]) if own_port else ([drain], [undrain])
+    args = ["-p", f"shutdown_grace={GRACE}", "--watch", "127.0.0.1:0"]
     with Origin(simple(lambda *_: ("Cache-Control: max-age=60\r\n", b"hello"))) as origin:
         host, port = origin.address
         vcl = vcl.replace('"127.0.0.1"', f'"{host}"', 1).replace('"8080"', f'"{port}"', 1)
-        with Varnishd(program, ["-p", f"shutdown_grace={GRACE}"], vcl=vcl) as stays, \
-                Varnishd(program, ["-p", f"shutdown_grace={GRACE}"], vcl=vcl) as goes, Balancer([stays.address, goes.address]) as balancer:
-            report.check(until(LIMIT, lambda: balancer.is_up(0) and balancer.is_up(1)), "both nodes are up")
-            done, counts, failed = threading.Event(), [0, 0, 0], []
+        with Varnishd(program, args, vcl=vcl) as stays, Varnishd(program, args, vcl=vcl) as goes:
+            nodes = (stays, goes)
+            addresses = [v.address for v in nodes]
+            path, checks = ("/lb-health", [port for _, port in addresses]) if own_port else ("/readyz", [page_of(v) for v in nodes])
+            with Balancer(addresses, path, checks) as balancer:
+                leaves(report, program, balancer, goes, out, back)
 
-            def visitor(n):
+
+def leaves(report, program, balancer, goes, out, back):
+    report.check(until(LIMIT, lambda: balancer.is_up(0) and balancer.is_up(1)), "both nodes are up")
+    done, counts, failed = threading.Event(), [0, 0, 0], []
+
+    def visitor(n):
+        client = None
+        while not done.is_set():
+            client = client or Client(balancer.address)
+            try:
+                r = client.request(f"/{n}")
+                if not (r.whole() and r.status == 200):
+                    failed.append(str(r))
+                if r.get("Connection") == "close":
+                    client = None
+            except (OSError, Garbled) as e:
+                failed.append(repr(e))
                 client = None
-                while not done.is_set():
-                    client = client or Client(balancer.address)
-                    try:
-                        r = client.request(f"/{n}")
-                        if not (r.whole() and r.status == 200):
-                            failed.append(str(r))
-                        if r.get("Connection") == "close":
-                            client = None
-                    except (OSError, Garbled) as e:
-                        failed.append(repr(e))
-                        client = None
-                    counts[n] += 1
+            counts[n] += 1
 
-            def ask_more():
-                before = sum(counts)
-                return until(LIMIT, lambda: sum(counts) > before + 100)
+    def ask_more():
+        before = sum(counts)
+        return until(LIMIT, lambda: sum(counts) > before + 100)
 
-            def command(line):
-                words = line.replace("varnishadm", f"{pathlib.Path(program).with_name('varnishadm')} -n {goes.n}", 1)
-                p = subprocess.run(["sh", "-c", words], capture_output=True, text=True, timeout=LIMIT, check=False)
-                report.check(p.returncode == 0, f"{line}: {p.stdout}{p.stderr}")
+    def command(lines):
+        for line in lines:
+            name, rest = line.split(" ", 1)
+            # The balancer's checks are faster here than the page's.
+            words = [str(pathlib.Path(program).with_name(name)), *rest.replace("--wait 10s", "--wait 1s").split()]
+            at = 2 if name == "lacquer" else 1
+            words[at:at] = ["-n", str(goes.n)]
+            p = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT, check=False, stdin=subprocess.DEVNULL)
+            report.check(p.returncode == 0, f"{line}: {p.stdout}{p.stderr}")
 
-            visitors = [threading.Thread(target=visitor, args=(n,)) for n in range(len(counts))]
-            for v in visitors:
-                v.start()
-            report.check(ask_more(), "visitors are served")
-            command(turn)
-            report.check(until(LIMIT, lambda: not balancer.is_up(1)), "the balancer takes the node out")
-            command(back)
-            report.check(until(LIMIT, lambda: balancer.is_up(1)), "the balancer takes the node in again")
-            report.check(ask_more(), "visitors are served by both again")
-            command(turn)
-            report.check(until(LIMIT, lambda: not balancer.is_up(1)) and ask_more(), "it is out")
-            worker = goes.worker()
-            goes.proc.send_signal(signal.SIGTERM)
-            report.check(until(LIMIT, lambda: gone(worker)), "the node ends: nothing is in progress")
-            report.check(ask_more(), "visitors are served by the other")
-            done.set()
-            for v in visitors:
-                v.join()
-            report.check(not failed, f"{len(failed)} of {sum(counts)} requests failed: {failed[:5]}")
+    visitors = [threading.Thread(target=visitor, args=(n,)) for n in range(len(counts))]
+    for v in visitors:
+        v.start()
+    report.check(ask_more(), "visitors are served")
+    command(out)
+    report.check(until(LIMIT, lambda: not balancer.is_up(1)), "the balancer takes the node out")
+    command(back)
+    report.check(until(LIMIT, lambda: balancer.is_up(1)), "the balancer takes the node in again")
+    report.check(ask_more(), "visitors are served by both again")
+    command(out)
+    report.check(until(LIMIT, lambda: not balancer.is_up(1)) and ask_more(), "it is out")
+    worker = goes.worker()
+    goes.proc.send_signal(signal.SIGTERM)
+    report.check(until(LIMIT, lambda: gone(worker)), "the node ends: nothing is in progress")
+    report.check(ask_more(), "visitors are served by the other")
+    done.set()
+    for v in visitors:
+        v.join()
+    report.check(not failed, f"{len(failed)} of {sum(counts)} requests failed: {failed[:5]}")
+
+
+def drain_waits(report, program):
+    """lacquer drain waits for requests in progress, and says what still is when its time is over or it is interrupted."""
+    gate = Gate()
+    with Origin(simple(gate.answer)) as origin, Varnishd(program, ["-p", f"shutdown_grace={GRACE}"], backend=origin.address) as v:
+        def drain(*words):
+            return subprocess.Popen([str(pathlib.Path(program).with_name("lacquer")), "drain", "-n", str(v.n), *words], text=True, stdin=subprocess.DEVNULL,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
+
+        slow = Client(v.address)
+        slow.send(b"GET /slow HTTP/1.1\r\nHost: bed.test\r\n\r\n")
+        gate.asked.wait(LIMIT)
+        p = drain("--wait", "0", "--limit", "0")
+        out, err = p.communicate(timeout=LIMIT)
+        report.check(p.returncode == 1 and "1 request in progress" in err and "lacquer drain --off" in err, f"not drained: {p.returncode} {out}{err}")
+        p = drain("--wait", "1h")
+        report.check(p.stdout.readline().startswith("out of service"), "it begins")
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=LIMIT)
+        report.check(p.returncode == 1 and err.startswith("interrupted"), f"interrupted: {p.returncode} {out}{err}")
+        p = drain("--wait", "0", "--stop")
+        report.check(p.stdout.readline().startswith("out of service"), "it begins again")
+        report.check(p.poll() is None and v.cli.ask("drain").startswith("Drain: on"), "it waits")
+        worker = v.worker()
+        gate.go.set()
+        r = slow.response()
+        report.check(r.whole() and r.get("Connection") == "close", f"the request in progress: {r} {r.fields}")
+        out, err = p.communicate(timeout=LIMIT)
+        report.check(p.returncode == 0 and "drained" in out and "stopped" in out, f"drained: {p.returncode} {out}{err}")
+        report.check(until(LIMIT, lambda: gone(worker)), "the worker ends")
+        p = drain("--off", "--stop")
+        out, err = p.communicate(timeout=LIMIT)
+        report.check(p.returncode == 2 and "either --off or --stop" in err, f"contradicting words: {p.returncode} {out}{err}")
 
 
 def main():
@@ -605,7 +661,11 @@ def main():
     def busy(report, program):
         busy_is_not_dead(report, program, 20 if o.full else 4)
 
-    for case in (drains, told_to_end_while_it_starts, a_node_goes, cli_is_not_held, full_workdir, deaths_under_load, busy, no_grace, manager_gone, worker_gone, deaths_in_a_row, a_burst_is_answered, signals_are_reported,
+    def node_goes(report, program):
+        for own_port in (False, True):
+            a_node_goes(report, program, own_port)
+
+    for case in (drains, drain_waits, told_to_end_while_it_starts, node_goes, cli_is_not_held, full_workdir, deaths_under_load, busy, no_grace, manager_gone, worker_gone, deaths_in_a_row, a_burst_is_answered, signals_are_reported,
                  shows_what_it_is, leaves_core, control_c, planted_panic, *([sleeps_when_idle] if o.clocks else [])):
         if o.words in case.__name__:
             report.run([case], report, o.varnishd)
