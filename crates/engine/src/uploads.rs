@@ -171,11 +171,11 @@ impl Req {
     }
 
     fn holder(&self) -> Option<Arc<Backend>> {
-        let (engine, head, life) = (self.engine(), &self.ask.original, self.params.upload_affinity.as_secs_f64());
-        let uploads = &engine.fetches.uploads;
+        let (engine, uploads) = (self.engine(), &self.engine().fetches.uploads);
         if uploads.len() == 0 || !matches!(self.ask.head.method(), b"HEAD" | b"PATCH" | b"DELETE") {
             return None;
         }
+        let (head, life) = (&self.ask.original, self.params.upload_affinity.as_secs_f64());
         let digest = digest_of(head.get(names::HOST).unwrap_or_default(), head.url());
         let holder = uploads.holder(&digest, engine.clock.mono(), life);
         engine.main.n_upload.set(uploads.len() as u64);
