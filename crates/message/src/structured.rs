@@ -300,3 +300,6 @@ impl Input<'_> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod vectors;
