@@ -63,8 +63,8 @@ pub struct Search {
     arrival_sequence: u64,
     /// The request doesn't wait again: it has waited for a fetch that helped nobody.
     is_alone: bool,
-    /// The request has waited for another request's fetch.
-    was_parked: bool,
+    /// Seconds that the request has waited for fetches of others, if it has.
+    waited: Option<f64>,
     has_looked: bool,
     pub report: SearchReport,
 }
@@ -98,6 +98,12 @@ impl LookupOptions {
         self.max_age.is_none() && self.min_fresh.is_none() && times.grace_until(self.max_ttl, self.max_grace).0 >= now.0
     }
 
+    fn prolonged(&self, waited: f64) -> Self {
+        // Limits of age count from the request's begin, as in Varnish: a short one would fit no response that requests wait for.
+        let longer = |limit: Option<f64>| limit.map(|seconds| if seconds > 0.0 { seconds + waited } else { seconds });
+        Self { max_ttl: longer(self.max_ttl), max_age: longer(self.max_age), ..*self }
+    }
+
     fn wished(&self, times: &ObjectTimes, fresh_until: Mono) -> Mono {
         let until = fresh_until.plus(-self.min_fresh.unwrap_or(0.0));
         match self.max_age {
@@ -113,16 +119,7 @@ impl Search {
     #[inline]
     pub fn new(digest: Digest, now: Mono, options: LookupOptions) -> Self {
         let report = SearchReport::default();
-        Self {
-            digest,
-            now,
-            options,
-            arrival_sequence: 0,
-            is_alone: false,
-            was_parked: false,
-            has_looked: false,
-            report,
-        }
+        Self { digest, now, options, arrival_sequence: 0, is_alone: false, waited: None, has_looked: false, report }
     }
 
     /// The time with which the last look compared.
@@ -134,7 +131,7 @@ impl Search {
     pub fn look(&mut self, cache: &Cache, req: &dyn CacheRequest) -> Lookup {
         self.begin_look();
         self.arrival_sequence = cache.shared().bans.seq();
-        (self.is_alone, self.was_parked) = (false, false);
+        (self.is_alone, self.waited) = (false, None);
         self.look_with(cache, &mut Right::default(), req)
     }
 
@@ -146,8 +143,8 @@ impl Search {
             Wait::Turn(_) => self.look_with(cache, &mut Right::default(), req),
             Wait::Parked(parked) => {
                 self.is_alone = parked.leave();
-                self.was_parked = true;
-                self.now = cache.shared().now();
+                let before = std::mem::replace(&mut self.now, cache.shared().now());
+                self.waited = Some(self.waited.unwrap_or(0.0) + self.now.since(before));
                 self.look_with(cache, &mut Right::default(), req)
             }
             Wait::Home(read) => {
@@ -172,10 +169,12 @@ impl Search {
 
     #[inline]
     fn look_with(&mut self, cache: &Cache, right: &mut Right, req: &dyn CacheRequest) -> Lookup {
-        let Search { digest, now, options, arrival_sequence, is_alone, .. } = self;
+        let Search { digest, now, options, arrival_sequence, is_alone, waited, .. } = self;
+        let prolonged = waited.map(|waited| options.prolonged(waited));
+        let options = prolonged.as_ref().unwrap_or(options);
         let query = Query { digest, req, now: *now, options, arrival_sequence: *arrival_sequence, is_alone: *is_alone };
         let lookup = cache.look(&query, right, &mut self.report);
-        if self.was_parked {
+        if waited.is_some() {
             cache.count_parked(&lookup);
         }
         lookup

@@ -160,6 +160,26 @@ fn what_comes_stale_may_be_for_all_that_waited() {
 }
 
 #[test]
+fn limits_of_a_request_that_waited_count_from_its_begin() {
+    let check = |max_age: Option<f64>, max_ttl: Option<f64>, is_hit: bool| {
+        let kit = Kit::new();
+        let busy = busy_of(kit.look("/"));
+        kit.pass(1.0);
+        let options = LookupOptions { max_age, max_ttl, ..LookupOptions::default() };
+        let waiting = parked(kit.look_with(&TestReq::new("/"), &options));
+        kit.pass(1.0);
+        kit.fill(busy, &TestReq::new("/"), None, kit.attrs(10.0, 0.0, 60.0, ObjectFlags::NONE), b"x");
+        kit.pass(1.0);
+        let wanted = if is_hit { "hit" } else { "miss+stale" };
+        assert_eq!(word(&kit.look_again(waiting, &TestReq::new("/"))), wanted, "{max_age:?} {max_ttl:?}");
+    };
+    check(Some(0.001), None, true);
+    check(None, Some(0.001), true);
+    // Nothing is new enough without a validation.
+    check(Some(0.0), None, false);
+}
+
+#[test]
 fn what_comes_stale_takes_the_place_of_what_came_so_before() {
     let kit = Kit::with(None, CacheParams { stale_serves_waiters: true, ..CacheParams::default() });
     for _ in 0..20 {
