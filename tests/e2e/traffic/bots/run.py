@@ -12,10 +12,11 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed import pypi
+from bed.built import ROOT
 from bed.certificates import Authority
 from bed.daemon import Varnishd, directory
 from bed.http import Client
-from bed.origin import Origin, head
+from bed.origin import Origin, head, simple
 from bed.report import Report, options
 from bed.sealed import SealedOrigin, server_context
 
@@ -237,6 +238,31 @@ def policy(report, program, bed):
         report.check(not other.asked, f"the other isn't asked: {other.asked}")
 
 
+def recipe(report, program, bed):
+    """The VCL of docs/bots.md: a verified bot isn't counted, and who only says its name is."""
+    page = (ROOT / "docs/bots.md").read_text()
+    text = page.split("```vcl\n")[1].split("```")[0]
+    with bed.directory() as d, Origin(simple(lambda _m, _p, fields: ("Cache-Control: no-store\r\n", fields.get("x-verified-bot", "-").encode()))) as site:
+        text = text.replace("crawler.example", d.agent).replace('"8080"', f'"{site.address[1]}"')
+        with Varnishd(program, vcl=text) as v, Client(v.address) as client:
+            ask = lambda fields, path: client.request(path, fields, host="www.example")
+            report.comes(lambda: ask(sign(bed.key, d.agent), "/a").body, d.agent.encode(), "the origin is told who asks")
+            unsigned = [("User-Agent", "crawler.example"), ("X-Verified-Bot", d.agent)]
+            report.check(ask(unsigned, "/b").body == b"-", "a name alone is no proof")
+            refused = []
+
+            def claim():
+                refused.extend(r for r in (ask(unsigned, "/b") for _ in range(50)) if r.status == 429)
+                return len(refused)
+            report.comes(claim, lambda count: count > 0, "a client that claims the name is limited")
+            asked = refused[0].get("Accept-Signature", "") if refused else None
+            report.check('tag="web-bot-auth"' in (asked or ""), f"and is asked to sign: {asked}")
+            got = [ask(sign(bed.key, d.agent), "/a").status for _ in range(30)]
+            report.check(got == [200] * 30, f"a verified bot isn't limited: {got}")
+            forged = ask(sign(Key(), d.agent, keyid=bed.key.id), "/a")
+            report.check(forged.status == 403, f"a forged signature: {forged}")
+
+
 def reloads(report, program, bed):
     """What was fetched outlives the VCL that asked."""
     with bed.directory() as d, Server(program, f'"{d.agent}"') as v:
@@ -250,7 +276,7 @@ def reloads(report, program, bed):
 
 
 def main():
-    o = options(__doc__, (signer, changed, clocks, replay, bad_directories, hanging, policy, reloads))
+    o = options(__doc__, (signer, changed, clocks, replay, bad_directories, hanging, policy, recipe, reloads))
     report = Report("bots")
     if NO_SIGNER:
         report.note(f"LEFT OUT, as there is no http-message-signatures ({NO_SIGNER}): all")
