@@ -197,6 +197,10 @@ class Redis(Engine):
                     "--tls-ca-cert-file", self.ca["ca"], "--tls-auth-clients", "no", "--user", "u", "on", f">{PASSWORD}", "~*", "+@all", "--user", "default", "off"]
         return [*words, "--port", str(self.port)]
 
+    def is_up(self):
+        """It has read its file."""
+        return super().is_up() and (self.secure or self.ask("PING") == b"+PONG\r\n")
+
     def ask(self, *words):
         line = b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in (w if isinstance(w, bytes) else str(w).encode() for w in words))
         with socket.create_connection(("127.0.0.1", self.port), LIMIT) as s:

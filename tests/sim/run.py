@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Draws 75 histories of each scenario in the simulator (crates/sim), compares 8,000 exchanges with the model of RFC 9111, draws 300
 histories of a fleet, and sees whether it finds each of the planted faults within 2,000; with --full new histories for an hour, 1,000,000
-exchanges, and 10,000 histories of a fleet. A failure is printed with its seed, shortened; once more it is run by
+exchanges, and 100,000 histories of a fleet. A failure is printed with its seed, shortened; once more it is run by
 `cargo run -p sim -- again SCENARIO SEED`, an exchange that differs by `SEED=... SEEDS=1 cargo test -p sim exchanges`, a history
 of a fleet by `... -- fleet again SEED`.
 
@@ -24,7 +24,7 @@ def main():
         sys.exit(__doc__)
     drawn = ["soak", "3600"] if FULL else ["draw", "75"]
     compared = ["rfc9111", "1000000" if FULL else "8000"]
-    fleets = ["fleet", "10000" if FULL else "300"]
+    fleets = ["fleet", "100000" if FULL else "300"]
     return max(subprocess.run([*SIM, *words]).returncode for words in (drawn, compared, fleets, ["faults", "2000"]))
 
 

@@ -18,6 +18,7 @@ mod purges;
 mod replay;
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -26,7 +27,7 @@ use std::time::Duration;
 use base::lock::Mutex;
 use base::{Clock, Mono};
 use storage::journal::{
-    Followed, Journal, JournalEntry, JournalFailure, JournalPeer, JournalTagPurge, JournalTicket, Unkept,
+    Followed, Journal, JournalEntry, JournalFailure, JournalHeld, JournalPeer, JournalTagPurge, JournalTicket, Unkept,
 };
 
 use self::lives::Lives;
@@ -48,6 +49,7 @@ pub(crate) struct CacheJournal {
     /// The numbers of the journal's present and earlier lives.
     lives: Mutex<Lives>,
     followed: Mutex<Option<Followed>>,
+    held: Mutex<BTreeMap<String, JournalHeld>>,
     trouble: Mutex<Option<String>>,
     /// The last reported reason why the journal is incomplete.
     told: Mutex<Option<JournalFailure>>,
@@ -84,6 +86,12 @@ impl CacheJournal {
     /// The followed position as an entry for a new journal. Call it before the old journal is cut.
     pub fn followed(&self) -> Option<JournalEntry> {
         self.followed.lock().clone().map(JournalEntry::Followed)
+    }
+
+    /// The held entries of the fleet's log for a new journal. Call it after the old journal is cut: what came before is
+    /// among them.
+    pub fn held(&self) -> Vec<JournalEntry> {
+        self.held.lock().values().cloned().map(JournalEntry::Held).collect()
     }
 
     fn journal(&self) -> Option<&Arc<Journal>> {
@@ -283,6 +291,7 @@ impl Cache {
         }
         *log.lives.lock() = lives;
         *log.followed.lock() = replay.followed;
+        *log.held.lock() = replay.held;
         shared.rewrite_journal(&journal);
         assert!(log.journal.set(Arc::new(journal)).is_ok(), "a cache has one journal");
     }
@@ -318,6 +327,21 @@ impl Cache {
         // A successor follows the log itself.
         if !log.is_handed_over() {
             log.commit(log.append(|| JournalEntry::Followed(place)));
+        }
+    }
+
+    /// Entries of the fleet's log that a former worker held.
+    pub fn held(&self) -> Vec<JournalHeld> {
+        self.shared().bans.log.held.lock().values().cloned().collect()
+    }
+
+    /// Keeps an entry of the fleet's log, for the next worker, too. An entry without a text is forgotten.
+    pub fn hold(&self, entry: JournalHeld) {
+        let log = &self.shared().bans.log;
+        hold(&mut log.held.lock(), entry.clone());
+        // A successor follows the log itself.
+        if !log.is_handed_over() {
+            log.commit(log.append(|| JournalEntry::Held(entry)));
         }
     }
 
@@ -392,6 +416,13 @@ impl CacheShared {
             needed.extend(self.tags.held_entries());
         }
         log.note(cut.finish(&needed));
+    }
+}
+
+fn hold(held: &mut BTreeMap<String, JournalHeld>, entry: JournalHeld) {
+    match entry.bytes.is_empty() {
+        true => drop(held.remove(&entry.id)),
+        false => drop(held.insert(entry.id.clone(), entry)),
     }
 }
 

@@ -191,6 +191,7 @@ impl Cache {
             | JournalEntry::Reached { .. }
             | JournalEntry::KeysLost { .. }
             | JournalEntry::Followed(_)
+            | JournalEntry::Held(_)
             | JournalEntry::Life(_)
             | JournalEntry::Known { .. }
             | JournalEntry::Bound => {}

@@ -18,6 +18,8 @@ use serde_json::{Map, Value, json};
 const VERSION: u64 = 1;
 
 pub const LONGEST: usize = 64 << 10;
+/// Bytes that [`again`] may add.
+const ROOM: usize = 100;
 
 /// No moment is further away, either way, in seconds: some three thousand years.
 const FARTHEST: f64 = 1e11;
@@ -79,9 +81,11 @@ impl FleetEntry {
             Invalidation::All(why) => _ = object.insert("all".to_owned(), why.as_str().into()),
         }
         let bytes = Value::Object(object).to_string().into_bytes();
-        match bytes.len() <= LONGEST {
+        match bytes.len() <= LONGEST - ROOM {
             true => Ok(bytes),
-            false => Err(format!("it is longer than the {LONGEST} bytes that an entry of the fleet's log may have")),
+            false => {
+                Err(format!("it is longer than the {} bytes that an entry of the fleet's log may have", LONGEST - ROOM))
+            }
         }
     }
 
@@ -168,6 +172,16 @@ fn from_text(value: &Value) -> Option<Vec<u8>> {
     }
 }
 
+/// An entry as it is appended once more: with its id, which remains, and with a word that no other attempt has. So an
+/// entry under a number it had before is never taken for that one. `None` if it can't have any.
+pub(crate) fn again(bytes: &[u8], id: &str, word: &str) -> Option<Vec<u8>> {
+    let mut object: Map<String, Value> = serde_json::from_slice(bytes).ok()?;
+    object.insert("id".to_owned(), id.into());
+    object.insert("again".to_owned(), word.into());
+    let bytes = Value::Object(object).to_string().into_bytes();
+    (bytes.len() <= LONGEST).then_some(bytes)
+}
+
 /// A mark by which an entry is recognised: FNV-1a of its bytes, which no two entries of ours share.
 pub fn mark(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
@@ -233,6 +247,23 @@ mod tests {
         let what = Invalidation::Tags { tags: vec![b"news".to_vec(), vec![0, 255]], is_soft: false };
         let entry = FleetEntry { id: String::new(), node: String::new(), at: 5.0, what };
         check(r#"{"lacquer":1,"at":5,"tags":["news",{"hex":"00fF"}],"more":[1]}"#, Read::Entry(entry));
+    }
+
+    #[test]
+    fn an_entry_that_is_appended_again_says_the_same() {
+        let what = Invalidation::Tags { tags: vec![b"news".to_vec()], is_soft: true };
+        let entry = FleetEntry { id: "7".to_owned(), node: "a".to_owned(), at: 5.5, what };
+        let bytes = entry.encode().unwrap();
+        let once = again(&bytes, "7", "w1").unwrap();
+        let twice = again(&once, "7", "w2").unwrap();
+        assert_eq!(
+            (FleetEntry::read(&once), FleetEntry::read(&twice)),
+            (Read::Entry(entry.clone()), Read::Entry(entry))
+        );
+        assert!(once.len() == twice.len() && mark(&once) != mark(&twice) && mark(&once) != mark(&bytes));
+        let later = again(br#"{"lacquer":2,"new":[1]}"#, "x", "w").unwrap();
+        assert_eq!(later, br#"{"lacquer":2,"new":[1],"id":"x","again":"w"}"#);
+        assert_eq!(again(b"no object", "x", "w"), None);
     }
 
     #[test]

@@ -43,8 +43,8 @@ pub use entry::{FleetEntry, Invalidation, LONGEST, Read, mark};
 pub use link::{Connect, FleetLink, IncomingEntry, LinkFault, LogBounds, NextEntries, OutgoingEntry, connector};
 pub use member::{Deployed, KnownNode, NodeReport, StoreUse, one_line};
 pub use node::{
-    Announced, Appender, Applier, Follower, Gate, KnownNodes, LogPosition, Node, NodeStatus, PendingInvalidation,
-    Reach, Reporter,
+    Announced, Appender, Applier, Follower, Gate, HELD, HeldRecord, KnownNodes, LogPosition, Node, NodeStatus,
+    PendingInvalidation, Reach, Reporter,
 };
 pub use rules::Position;
 pub use settings::{FleetLogKind, FleetSettings, NodeRole};

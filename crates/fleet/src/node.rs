@@ -3,6 +3,7 @@
 
 mod appender;
 mod follower;
+mod held;
 mod reporter;
 #[cfg(test)]
 mod tests;
@@ -12,8 +13,8 @@ use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -23,14 +24,21 @@ use sha2::{Digest, Sha256};
 
 pub use appender::Appender;
 pub use follower::Follower;
+pub use held::{HELD, HeldRecord};
 pub use reporter::{KnownNodes, Reporter};
 
-use crate::{Connect, Deployed, FleetEntry, FleetSettings, Invalidation, Position, mark};
+use self::held::{Held, HeldForm, Losses};
+use crate::{Connect, Deployed, FleetEntry, FleetSettings, Invalidation, Position, entry, mark};
 
 /// Entries that wait for the log; with more, one is refused at once.
 const MANY: usize = 16_384;
 /// Own entries that are known again when they come back.
 const OWN: usize = 65_536;
+
+/// A node leaves entries of others that the log has lost to their makers for so long ...
+const OTHERS_DELAY: Duration = Duration::from_secs(1);
+/// ... and for a part of that, which depends on its name.
+const OTHERS_SPREAD: Duration = Duration::from_secs(2);
 
 /// Limits of what may be found in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,13 +71,20 @@ pub trait Applier: Send + Sync {
         work();
     }
 
-    /// Invalidates all that is stored, and all that is being fetched.
     fn apply_all(&self, why: &str);
 
     fn has_objects(&self) -> bool;
 
     /// All up to there is carried out: what is stored is to be kept together with that.
     fn keep(&self, position: &Position);
+
+    /// The journal's records of entries that this node holds.
+    fn held(&self) -> Vec<HeldRecord> {
+        Vec::new()
+    }
+
+    /// Keeps a record in the place of an earlier one of that entry.
+    fn hold(&self, _record: HeldRecord) {}
 
     fn set_gate(&self, gate: Gate);
 
@@ -107,14 +122,14 @@ pub struct NodeStatus {
     pub appended: u64,
     /// Entries that could not be, of which whoever made them was told.
     pub refused: u64,
-    /// Entries of other nodes that were carried out.
     pub carried_out: u64,
-    /// Entries of this node that came back.
     pub returned: u64,
-    /// Entries that weren't ours, and were left out.
     pub foreign: u64,
     /// Number of times that all stored objects had to go, as nobody knew which entries the node had missed.
     pub gaps: u64,
+    pub restored: u64,
+    /// Lost entries that this node has to append again.
+    pub owed: u64,
 }
 
 #[derive(Clone)]
@@ -135,6 +150,9 @@ struct Shared {
     bell: Condvar,
     status: Mutex<NodeStatus>,
     own: Mutex<Own>,
+    held: Mutex<Held>,
+    /// Keeps what is held, once the node has begun.
+    keeper: OnceLock<Arc<dyn Applier>>,
     desk: reporter::Desk,
     deployed: Mutex<Option<Deployed>>,
     /// True if the appender has found another log than the one that is followed: the follower has to look which one
@@ -153,10 +171,13 @@ struct Queue {
 
 struct Waiting {
     id: String,
+    /// The id by which the log's server recognises it.
+    key: String,
     bytes: Vec<u8>,
-    until: Instant,
+    /// `None`: it was in the log before, and nobody is told.
+    until: Option<Instant>,
     outcome: Arc<Outcome>,
-    _pending: PendingInvalidation,
+    pending: PendingInvalidation,
 }
 
 /// While it is there, something was invalidated here of which the log may not know.
@@ -242,12 +263,17 @@ impl Future for Announced {
 
 impl Node {
     pub fn new(settings: FleetSettings) -> Node {
-        Node::simulated(settings, RandomState::new().hash_one(std::process::id()), base::clock::now)
+        Node::simulated(settings, RandomState::new().hash_one(std::process::id()), HELD, base::clock::now)
     }
 
-    /// The same by another clock than the system's, and with a number in the place of one that is drawn, which tells this process' entries
-    /// from those of others: for a simulation.
-    pub fn simulated(settings: FleetSettings, draw: u64, now: impl Fn() -> Instant + Send + Sync + 'static) -> Node {
+    /// The same by another clock than the system's, with another bound of what is held, and with a number in the place of one that is drawn,
+    /// which tells this process' entries from those of others: for a simulation.
+    pub fn simulated(
+        settings: FleetSettings,
+        draw: u64,
+        held: usize,
+        now: impl Fn() -> Instant + Send + Sync + 'static,
+    ) -> Node {
         let away = Reach::Away(now(), "no connection yet".to_owned());
         let status = NodeStatus {
             append: away.clone(),
@@ -263,6 +289,8 @@ impl Node {
             returned: 0,
             foreign: 0,
             gaps: 0,
+            restored: 0,
+            owed: 0,
         };
         Node(Arc::new(Shared {
             settings,
@@ -275,6 +303,8 @@ impl Node {
             bell: Condvar::new(),
             status: Mutex::new(status),
             own: Mutex::default(),
+            held: Mutex::new(Held::new(held)),
+            keeper: OnceLock::new(),
             desk: reporter::Desk::new(),
             deployed: Mutex::default(),
             is_doubted: AtomicBool::new(false),
@@ -401,8 +431,10 @@ impl Node {
         let entry = FleetEntry { id: id.clone(), node: shared.settings.node.clone(), at, what };
         match entry.encode() {
             Ok(bytes) => {
-                let until = shared.now() + shared.settings.patience;
-                shared.enqueue(Waiting { id, bytes, until, outcome, _pending: PendingInvalidation::new(shared) })
+                let until = Some(shared.now() + shared.settings.patience);
+                let pending = PendingInvalidation::new(shared);
+                let form = HeldForm::of(&crate::Read::Entry(entry), &bytes, &shared.settings.node);
+                shared.enqueue(Waiting { key: id.clone(), id, bytes, until, outcome, pending }, form);
             }
             Err(reason) => outcome.set(Err(reason)),
         }
@@ -460,15 +492,19 @@ fn log_number(epoch: &str) -> u64 {
 }
 
 impl Shared {
-    fn enqueue(&self, entry: Waiting) {
+    fn enqueue(&self, entry: Waiting, form: Option<HeldForm>) {
         if base::failpoint::fault("an acknowledgement before the log has it") {
             entry.outcome.set(Ok(0));
         }
+        let mut changed = Vec::new();
         let refused = {
             let mut queue = self.queue.lock();
             if queue.waiting.len() < MANY {
                 // Before it can come back.
-                self.own.lock().add(&entry.id);
+                if let Some(form) = form {
+                    self.own.lock().add(&entry.id);
+                    changed = self.held.lock().queue(form, self.now());
+                }
                 queue.waiting.push_back(entry);
                 queue.count += 1;
                 Ok(queue.waker.take())
@@ -476,6 +512,7 @@ impl Shared {
                 Err(entry)
             }
         };
+        self.keep(changed);
         match refused {
             Ok(waker) => {
                 self.bell.notify_one();
@@ -487,6 +524,41 @@ impl Shared {
 
     fn now(&self) -> Instant {
         (self.now)()
+    }
+
+    fn set_keeper(self: &Arc<Shared>, keeper: &Arc<dyn Applier>) {
+        if self.keeper.set(keeper.clone()).is_err() {
+            return;
+        }
+        let records = keeper.held();
+        let made = self.with_losses(|held, losses| {
+            let made = held.records();
+            held.load(records, &self.settings.node, losses);
+            made
+        });
+        self.keep(made);
+    }
+
+    fn keep(&self, changed: Vec<HeldRecord>) {
+        if let Some(keeper) = self.keeper.get() {
+            changed.into_iter().for_each(|record| keeper.hold(record));
+        }
+    }
+
+    fn with_losses<T>(self: &Arc<Shared>, work: impl FnOnce(&mut Held, &Losses<'_>) -> T) -> T {
+        let pending = || PendingInvalidation::new(self);
+        // Nodes that notice the same don't all append the same at once.
+        let spread = mark(self.settings.node.as_bytes()) % OTHERS_SPREAD.as_millis() as u64;
+        let delay = OTHERS_DELAY + Duration::from_millis(spread);
+        let losses = Losses { now: self.now(), delay, pending: &pending };
+        work(&mut self.held.lock(), &losses)
+    }
+
+    fn once_more(&self, id: &str, bytes: &[u8]) -> Vec<u8> {
+        let word = self.word("again", self.entries.fetch_add(1, Relaxed));
+        let all =
+            || held::everything(id, &self.settings.node, "an entry that can't be appended again was lost").to_vec();
+        entry::again(bytes, id, &word).unwrap_or_else(all)
     }
 
     /// A word by which this process names something of its own. Nobody who has seen some of these can guess the next

@@ -32,20 +32,39 @@ pub enum FollowVerdict {
     /// Begin at the log's end, as stored objects may have missed something.
     Begin {
         /// The reason, if there has to be one: the node was at the log before.
-        gap: Option<String>,
+        gap: Option<Gap>,
     },
+}
+
+/// The reason why nobody knows which entries a node has missed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    pub why: String,
+    /// The log has lost entries. Other nodes may not notice.
+    pub has_lost: bool,
+}
+
+impl Gap {
+    pub fn trimmed(why: impl Into<String>) -> Gap {
+        Gap { why: why.into(), has_lost: false }
+    }
+
+    pub fn lost(why: impl Into<String>) -> Gap {
+        Gap { why: why.into(), has_lost: true }
+    }
 }
 
 pub const OTHER_LOG: &str = "the log is another one than before";
 
 pub fn judge(position: Option<&Position>, bounds: &LogBounds) -> FollowVerdict {
     let Some(position) = position else { return FollowVerdict::Begin { gap: None } };
-    let gap = |words: String| FollowVerdict::Begin { gap: Some(words) };
+    let lost = |words: String| FollowVerdict::Begin { gap: Some(Gap::lost(words)) };
+    let trimmed = |words: String| FollowVerdict::Begin { gap: Some(Gap::trimmed(words)) };
     if position.epoch != bounds.epoch {
         let is_there = (bounds.first..=bounds.last).contains(&position.seq);
         return match position.mark {
             Some(_) if is_there => FollowVerdict::Replay { from: position.seq },
-            _ => gap(OTHER_LOG.to_owned()),
+            _ => lost(OTHER_LOG.to_owned()),
         };
     }
     let seq = position.seq;
@@ -53,18 +72,18 @@ pub fn judge(position: Option<&Position>, bounds: &LogBounds) -> FollowVerdict {
         if base::failpoint::fault("a log that was put back and is gone on with") {
             return FollowVerdict::Replay { from: bounds.last.saturating_add(1) };
         }
-        return gap(format!("the log ends at {}, and was at {seq} before: it has lost entries", bounds.last));
+        return lost(format!("the log ends at {}, and was at {seq} before: it has lost entries", bounds.last));
     }
     if seq < bounds.first && base::failpoint::fault("a log that was trimmed and is gone on with") {
         return FollowVerdict::Replay { from: bounds.first };
     }
     if seq.saturating_add(1) < bounds.first {
-        return gap(format!("the log begins at {} now: entries from {} on are missing", bounds.first, seq + 1));
+        return trimmed(format!("the log begins at {} now: entries from {} on are missing", bounds.first, seq + 1));
     }
     match position.mark {
         // Nothing is known of the entry but its number, which an older state of the log that has grown again has, too.
-        None if seq > 0 => gap(format!("nobody knows whether entry {seq} is the one that it was")),
-        Some(_) if seq < bounds.first => gap(format!("entry {seq}, which identifies the log, is missing")),
+        None if seq > 0 => trimmed(format!("nobody knows whether entry {seq} is the one that it was")),
+        Some(_) if seq < bounds.first => trimmed(format!("entry {seq}, which identifies the log, is missing")),
         Some(_) => FollowVerdict::Replay { from: seq },
         None => FollowVerdict::Replay { from: 1 },
     }
@@ -79,7 +98,7 @@ mod tests {
         let position = position.map(|(epoch, seq, mark)| Position { epoch: epoch.to_owned(), seq, mark });
         let said = match judge(position.as_ref(), &LogBounds { epoch: "e".to_owned(), first, last }) {
             FollowVerdict::Replay { from } => format!("from {from}"),
-            FollowVerdict::Begin { gap } => gap.unwrap_or_else(|| "begin".to_owned()),
+            FollowVerdict::Begin { gap } => gap.map_or_else(|| "begin".to_owned(), |gap| gap.why),
         };
         assert_eq!(said, wanted);
     }

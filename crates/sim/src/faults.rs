@@ -48,6 +48,10 @@ pub const FAULTS: &[PlantedFault] = &[
     fault("a batch but for its last entry", FLEET),
     fault("an entry of others taken for an own one", FLEET),
     fault("a cap on staleness that is forgotten", FLEET),
+    fault("an entry that the log has lost and nobody misses", FLEET),
+    fault("a lost entry that isn't appended again", FLEET),
+    fault("a loss of which nobody is told", FLEET),
+    fault("an entry taken for another one by its number", FLEET),
 ];
 
 const fn fault(name: &'static str, scenario: &'static str) -> PlantedFault {

@@ -11,11 +11,11 @@ use cli::handoff::FleetStart;
 use engine::Engine;
 use fleet::peers::MembershipProof;
 use fleet::{
-    Announced, Applier, FleetEntry, FleetSettings, Gate, Invalidation, KnownNode, KnownNodes, Node, NodeReport,
-    NodeRole, NodeStatus, Position, Reach, Reporter, StoreUse,
+    Announced, Applier, FleetEntry, FleetSettings, Gate, HeldRecord, Invalidation, KnownNode, KnownNodes, Node,
+    NodeReport, NodeRole, NodeStatus, Position, Reach, Reporter, StoreUse,
 };
 use shm::vsc::CounterMaker;
-use storage::journal::Followed;
+use storage::journal::{Followed, JournalHeld};
 use tables::counters::Fleet as Counters;
 
 use crate::worker::Worker;
@@ -209,6 +209,16 @@ impl Applier for Carrier {
         self.engine.cache.set_followed(Followed { epoch: epoch.clone().into_bytes(), seq: *seq, mark: *mark });
     }
 
+    fn held(&self) -> Vec<HeldRecord> {
+        let record = |JournalHeld { seq, mark, id, bytes }| HeldRecord { id, seq, mark, bytes };
+        self.engine.cache.held().into_iter().map(record).collect()
+    }
+
+    fn hold(&self, record: HeldRecord) {
+        let HeldRecord { id, seq, mark, bytes } = record;
+        self.engine.cache.hold(JournalHeld { seq, mark, id, bytes });
+    }
+
     fn set_gate(&self, gate: Gate) {
         self.engine.cluster.gate.set(gate);
     }
@@ -233,6 +243,8 @@ impl Applier for Carrier {
         to.returned.set(status.returned);
         to.foreign.set(status.foreign);
         to.gaps.set(status.gaps);
+        to.restored.set(status.restored);
+        to.owed.set(status.owed);
         let now = is(status.follow.is_up() && status.gate == Gate::Open);
         match &status.follow {
             Reach::Up(server) if now == FOLLOWED && self.was.swap(FOLLOWED, Relaxed) == AWAY => {
@@ -262,6 +274,7 @@ pub fn status_text(node: &Node) -> String {
         ("carried out", format!("{} of others, {} own came back", status.carried_out, status.returned)),
         ("not ours", status.foreign.to_string()),
         ("given up all", format!("{} times", status.gaps)),
+        ("restored", format!("{} entries that the log had lost, {} to come", status.restored, status.owed)),
         ("group", settings.group.clone()),
         ("nodes", nodes_in_words(&node.members())),
     ];
@@ -285,6 +298,7 @@ pub fn status_json(node: &Node) -> serde_json::Value {
         "lag_seconds": lag_seconds(&status), "appended": status.appended, "refused": status.refused,
         "group": settings.group, "address": settings.address,
         "carried_out": status.carried_out, "returned": status.returned, "foreign": status.foreign, "gaps": status.gaps,
+        "restored": status.restored, "owed": status.owed,
     })
 }
 

@@ -115,7 +115,7 @@ impl Bans {
         // Read after the cut: an invalidation with a newer number is appended after the cut.
         let newest = journal::JournalEntry::Newest { seq: self.seq() };
         let bans = list.entries.iter().map(|on_list| entry(&on_list.ban));
-        let head = std::iter::once(newest).chain(self.log.lives(clock)).chain(followed);
+        let head = std::iter::once(newest).chain(self.log.lives(clock)).chain(followed).chain(self.log.held());
         Some((cut, head.chain(bans).chain(purges).collect()))
     }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What the journal of a former worker says, in times of this one's clock.
 
+use std::collections::BTreeMap;
+
 use base::Clock;
-use storage::journal::{Followed, JournalBan, JournalEntry, JournalLife, JournalTagPurge};
+use storage::journal::{Followed, JournalBan, JournalEntry, JournalHeld, JournalLife, JournalTagPurge};
 
 use super::lives::{Lives, epoch};
 use super::purges::Purges;
@@ -19,6 +21,8 @@ pub struct Replay {
     pub(super) keys_lost: u64,
     /// Position up to which the worker has followed the log of a fleet.
     pub(super) followed: Option<Followed>,
+    /// Entries of that log by their names.
+    pub(super) held: BTreeMap<String, JournalHeld>,
 }
 
 impl Replay {
@@ -33,6 +37,7 @@ impl Replay {
             keys: Vec::new(),
             keys_lost: 0,
             followed: None,
+            held: BTreeMap::new(),
         }
     }
 
@@ -116,6 +121,10 @@ impl Replay {
             JournalEntry::Newest { seq } => *seq,
             JournalEntry::Followed(place) => {
                 self.followed = Some(place.clone());
+                return Some(());
+            }
+            JournalEntry::Held(held) => {
+                super::hold(&mut self.held, held.clone());
                 return Some(());
             }
             JournalEntry::Life(life) => {

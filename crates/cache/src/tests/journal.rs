@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use storage::journal::{Followed, Journal, JournalEntry, JournalFile, JournalLife};
+use storage::journal::{Followed, Journal, JournalEntry, JournalFile, JournalHeld, JournalLife};
 
 use super::kit::*;
 use super::line::{copy as copy_arena, unnamed};
@@ -111,6 +111,20 @@ fn how_far_a_fleets_log_was_followed_outlives_a_worker_and_a_journal_begun_anew(
     assert_eq!(second.cache.followed(), Some(place(2)));
     second.cache.shared().begin_journal_anew();
     assert_eq!(legacy.heir(0.0).cache.followed(), Some(place(2)));
+}
+
+#[test]
+fn held_entries_of_a_fleets_log_outlive_a_worker_and_a_journal_begun_anew() {
+    let legacy = Legacy::new();
+    let first = legacy.heir(0.0);
+    let held = |id: &str, seq, text: &[u8]| JournalHeld { seq, mark: 7, id: id.to_owned(), bytes: text.into() };
+    [held("a", 0, b"1"), held("b", 2, b"2"), held("c", 3, b"3"), held("a", 1, b"1"), held("c", 0, b"")]
+        .into_iter()
+        .for_each(|entry| first.cache.hold(entry));
+    let second = legacy.heir(0.0);
+    assert_eq!(second.cache.held(), [held("a", 1, b"1"), held("b", 2, b"2")]);
+    second.cache.shared().begin_journal_anew();
+    assert_eq!(legacy.heir(0.0).cache.held(), [held("a", 1, b"1"), held("b", 2, b"2")]);
 }
 
 #[test]

@@ -36,6 +36,7 @@ pub struct Appender {
 impl Appender {
     pub(super) fn new(shared: Arc<Shared>, connect: Arc<dyn Connect>, applier: Arc<dyn Applier>) -> Appender {
         let due = shared.now();
+        shared.set_keeper(&applier);
         Appender {
             shared,
             connect,
@@ -111,7 +112,7 @@ impl Appender {
             return self.due;
         }
         let done = match batch.is_empty() {
-            true => link.bounds().map(|LogBounds { epoch, last, .. }| {
+            true => self.bounds(&mut *link).map(|LogBounds { epoch, last, .. }| {
                 self.epoch = epoch;
                 self.shared.change(&*self.applier, |status| status.head = last.max(status.applied));
             }),
@@ -125,6 +126,16 @@ impl Appender {
             }
             Err(fault) => self.failed(&fault),
         }
+    }
+
+    /// Looks at the log. One that ends before an entry that this node has seen there has lost it.
+    fn bounds(&self, link: &mut dyn FleetLink) -> Result<LogBounds, LinkFault> {
+        let newest = self.shared.held.lock().newest();
+        let bounds = link.bounds()?;
+        if bounds.last < newest {
+            self.shared.is_doubted.store(true, SeqCst);
+        }
+        Ok(bounds)
     }
 
     /// Checks that the log is the followed one. Nobody might ever carry out what is appended to another: servers that
@@ -142,7 +153,7 @@ impl Appender {
 
     fn append(&self, link: &mut dyn FleetLink, batch: Vec<Waiting>) -> Result<(), LinkFault> {
         let entries: Vec<OutgoingEntry<'_>> =
-            batch.iter().map(|entry| OutgoingEntry { id: &entry.id, bytes: &entry.bytes }).collect();
+            batch.iter().map(|entry| OutgoingEntry { id: &entry.key, bytes: &entry.bytes }).collect();
         match link.append(&entries) {
             Ok(results) => self.settle(batch, results),
             Err(fault) => {
@@ -153,7 +164,6 @@ impl Appender {
         Ok(())
     }
 
-    /// The server is given up, and another one is tried after a while.
     fn failed(&mut self, fault: &LinkFault) -> Instant {
         let (why, now) = (format!("{}: {fault}", self.server()), self.shared.now());
         self.turn += 1;
@@ -169,7 +179,6 @@ impl Appender {
         self.wait(now)
     }
 
-    /// The entries that wait, and whether these are all.
     fn next_batch(&mut self) -> (Vec<Waiting>, bool) {
         let mut queue = self.shared.queue.lock();
         self.seen = queue.count;
@@ -181,26 +190,57 @@ impl Appender {
         if base::failpoint::fault("an entry without an answer that is forgotten") {
             return;
         }
+        let once_more = |mut entry: Waiting| {
+            entry.bytes = self.shared.once_more(&entry.id, &entry.bytes);
+            entry
+        };
+        let batch: Vec<Waiting> = batch.into_iter().map(once_more).collect();
         let mut queue = self.shared.queue.lock();
         batch.into_iter().rev().for_each(|entry| queue.waiting.push_front(entry));
     }
 
     fn settle(&self, batch: Vec<Waiting>, results: Vec<Result<u64, LinkFault>>) {
         let appended = results.iter().filter(|result| result.is_ok()).count() as u64;
+        let is_restored =
+            |(entry, result): &(&Waiting, &Result<u64, LinkFault>)| entry.until.is_none() && result.is_ok();
+        let restored = batch.iter().zip(&results).filter(is_restored).count() as u64;
         let head = results.iter().filter_map(|result| result.as_ref().ok()).max().copied().unwrap_or(0);
         self.shared.change(&*self.applier, |status| {
             status.appended += appended;
+            status.restored += restored;
             status.refused += results.len() as u64 - appended;
             status.head = status.head.max(head);
         });
         self.shared.newest_own.fetch_max(head, SeqCst);
-        for (entry, result) in batch.iter().zip(results) {
+        for (entry, result) in batch.into_iter().zip(results) {
+            self.note(&entry, &result);
             let result = match result {
                 Err(_) if base::failpoint::fault("a refusal taken for an acknowledgement") => Ok(0),
                 result => result.map_err(|fault| format!("the fleet's log refused the entry: {fault}")),
             };
-            entry.outcome.set(result);
+            match entry.until {
+                None if result.is_err() => self.put_off(entry),
+                _ => entry.outcome.set(result),
+            }
         }
+    }
+
+    fn note(&self, entry: &Waiting, result: &Result<u64, LinkFault>) {
+        let changed = match result {
+            Ok(seq) => {
+                let applied = self.shared.status.lock().applied;
+                self.shared.with_losses(|held, losses| held.acknowledged(&entry.id, *seq, applied, losses));
+                None
+            }
+            Err(_) if entry.until.is_some() => self.shared.held.lock().refused(&entry.id),
+            Err(_) => None,
+        };
+        self.shared.keep(changed.into_iter().collect());
+    }
+
+    fn put_off(&self, entry: Waiting) {
+        let until = self.shared.now() + LOOK;
+        self.shared.held.lock().refused_again(&entry.id, until, entry.pending);
     }
 
     /// Until the next attempt, or until somebody's time is over: those whose is are told that it is in vain.
@@ -208,7 +248,7 @@ impl Appender {
         self.expire(Some(now));
         let queue = self.shared.queue.lock();
         self.seen = queue.count;
-        let earliest = queue.waiting.iter().map(|entry| entry.until).min();
+        let earliest = queue.waiting.iter().filter_map(|entry| entry.until).min();
         earliest.map_or(self.due, |earliest| earliest.min(self.due))
     }
 
@@ -216,7 +256,7 @@ impl Appender {
     fn expire(&self, now: Option<Instant>) {
         let expired: Vec<Waiting> = {
             let mut queue = self.shared.queue.lock();
-            let is_over = |entry: &Waiting| now.is_none_or(|now| entry.until <= now);
+            let is_over = |entry: &Waiting| now.is_none_or(|now| entry.until.is_some_and(|until| until <= now));
             let (expired, waiting): (Vec<_>, Vec<_>) = queue.waiting.drain(..).partition(is_over);
             queue.waiting = waiting.into();
             expired
@@ -229,6 +269,10 @@ impl Appender {
             Reach::Up(_) => "it takes too long".to_owned(),
             Reach::Away(_, why) => why.clone(),
         };
-        expired.iter().for_each(|entry| entry.outcome.set(Err(self.shared.away(&why))));
+        for entry in &expired {
+            let gone = self.shared.held.lock().refused(&entry.id);
+            self.shared.keep(gone.into_iter().collect());
+            entry.outcome.set(Err(self.shared.away(&why)));
+        }
     }
 }

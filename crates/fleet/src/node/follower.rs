@@ -11,30 +11,35 @@
 mod model;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
-use super::{Gate, Reach, Shared};
-use crate::rules::{FollowVerdict, OTHER_LOG, judge};
+use super::held::{Held, HeldForm, HeldRecord, Losses};
+use super::{Gate, Outcome, Reach, Shared, Waiting};
+use crate::rules::{FollowVerdict, Gap, OTHER_LOG, judge};
 use crate::{
-    Applier, Connect, FleetEntry, FleetLink, IncomingEntry, LinkFault, LogServer, NextEntries, Position, Read, mark,
+    Applier, Connect, FleetEntry, FleetLink, IncomingEntry, Invalidation, LinkFault, LogBounds, LogServer, NextEntries,
+    Position, Read, mark,
 };
 
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// Between two attempts, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// Looks at the time while it waits.
 const LOOK: Duration = Duration::from_millis(50);
 /// Entries carried out until the position is kept although more are there.
 const STRETCH: u64 = 256;
 /// Time after which entries that the log announced count as late.
 const LATE: Duration = Duration::from_secs(5);
+/// Entries that are appended again together.
+const AGAIN: usize = 64;
 
 enum End {
     Fault(LinkFault),
     /// The position isn't one of this log: begin at its end.
-    Gap(String),
+    Gap(Gap),
+    /// The log hasn't the entry by which it was to be recognised: an earlier one may be there.
+    Unknown(Known),
 }
 
 impl From<LinkFault> for End {
@@ -48,8 +53,14 @@ struct Followed {
     epoch: String,
     /// Has to be asked for the entries from that number on.
     from: Option<u64>,
-    /// The first entry must be this one.
+    /// The first entry must be this one ...
     known: Option<Known>,
+    /// ... or one of these, the newest last.
+    earlier: Vec<Known>,
+    /// All that this node holds up to there was in the log before this connection was.
+    held: u64,
+    /// The position of before, while all that came is as it was then.
+    stood: Option<u64>,
     last: Option<u64>,
     /// The log's end when this node came to it, and when that was.
     end: u64,
@@ -67,15 +78,16 @@ struct Known {
 
 impl Known {
     fn is(self, seq: u64, bytes: &[u8]) -> bool {
-        (self.seq, self.mark) == (seq, mark(bytes))
-            && (!self.has_new_epoch || matches!(FleetEntry::read(bytes), Read::Entry(_)))
+        let is_same =
+            self.mark == mark(bytes) || base::failpoint::fault("an entry taken for another one by its number");
+        (self.seq == seq && is_same) && (!self.has_new_epoch || matches!(FleetEntry::read(bytes), Read::Entry(_)))
     }
 
-    /// The log isn't the one that it was: it lacks the entry, or has another one in its place.
-    fn lacks(self, what: &str) -> End {
+    /// The log isn't the one that it was, and holds nothing by which it is known.
+    fn gap(self) -> Gap {
         match self.has_new_epoch {
-            true => End::Gap(OTHER_LOG.to_owned()),
-            false => End::Gap(format!("entry {}{what}", self.seq)),
+            true => Gap::lost(OTHER_LOG),
+            false => Gap::lost(format!("entry {} is missing or has changed", self.seq)),
         }
     }
 }
@@ -91,7 +103,7 @@ pub struct Follower {
     /// Position that stored objects have reached; `None`: nobody knows.
     position: Option<Position>,
     /// Reason why nobody knows, if it was known before.
-    gap: Option<String>,
+    gap: Option<Gap>,
     begun: Instant,
     /// Since when the log isn't followed; `None`: it is, up to its end.
     lost: Option<Instant>,
@@ -107,6 +119,7 @@ impl Follower {
         position: Option<Position>,
     ) -> Follower {
         let now = shared.now();
+        shared.set_keeper(&applier);
         Follower {
             shared,
             connect,
@@ -158,7 +171,6 @@ impl Follower {
         &servers[self.turn % servers.len()]
     }
 
-    /// A connection isn't followed any more: another one is wanted, at once or after a while.
     fn ended(&mut self, end: End) {
         let now = self.shared.now();
         if self.lost.is_none() {
@@ -166,10 +178,8 @@ impl Follower {
         }
         self.lost.get_or_insert(now);
         match end {
-            End::Gap(why) => {
-                (self.position, self.gap) = (None, Some(why));
-                self.due = now;
-            }
+            End::Gap(gap) => self.lose_place(gap, now),
+            End::Unknown(known) => self.lose_place(known.gap(), now),
             End::Fault(fault) => {
                 self.away(format!("{}: {fault}", self.server()));
                 self.turn += 1;
@@ -179,27 +189,40 @@ impl Follower {
         }
     }
 
+    fn lose_place(&mut self, gap: Gap, now: Instant) {
+        (self.position, self.gap) = (None, Some(gap));
+        self.due = now;
+    }
+
     /// Comes to the log: what is to be done with it, by the rules.
     fn come(&mut self) -> Result<Followed, End> {
         let server = self.server().to_string();
         let mut link = self.connect.connect(self.server(), self.shared.now() + CONNECT_TIME)?;
+        // In this order: what the log had by then it has lost if it ends before.
+        self.shared.is_doubted.store(false, SeqCst);
+        let held = self.shared.held.lock().newest();
         let bounds = link.bounds()?;
+        let mut known = self.known(&bounds);
         let verdict = match self.gap.take() {
-            Some(why) => FollowVerdict::Begin { gap: Some(why) },
-            None => judge(self.position.as_ref(), &bounds),
+            Some(gap) => FollowVerdict::Begin { gap: Some(gap) },
+            None => match known.last() {
+                Some(known) => FollowVerdict::Replay { from: known.seq },
+                None => judge(self.position.as_ref(), &bounds),
+            },
         };
         // What is found from now on is what has stood all that the log has.
         self.gate(Gate::Closed);
-        let (from, known) = match verdict {
+        let stood = self.position.as_ref().map(|position| position.seq);
+        let (from, first) = match verdict {
             FollowVerdict::Replay { from } => {
-                let position = self.position.as_ref().filter(|position| position.seq == from);
-                let known = |position: &Position| {
-                    let has_new_epoch = position.epoch != bounds.epoch;
-                    Some(Known { seq: position.seq, mark: position.mark?, has_new_epoch })
-                };
-                (from, position.and_then(known))
+                let first = known.pop().or_else(|| self.known_position(from, &bounds));
+                if first.is_none() {
+                    self.lose_beyond(bounds.last, held);
+                }
+                (from, first)
             }
             FollowVerdict::Begin { gap } => {
+                known.clear();
                 self.begin(gap);
                 // Another log counts anew; of this one all is behind the position.
                 self.shared.newest_own.fetch_min(bounds.last, SeqCst);
@@ -214,7 +237,20 @@ impl Follower {
             (status.epoch, status.head, status.applied) = (bounds.epoch.clone(), bounds.last, applied);
         });
         let came = self.shared.now();
-        Ok(Followed { link, epoch: bounds.epoch, from: Some(from), known, last: None, end: bounds.last, came })
+        let (epoch, end) = (bounds.epoch, bounds.last);
+        Ok(Followed { link, epoch, from: Some(from), known: first, earlier: known, held, stood, last: None, end, came })
+    }
+
+    fn known(&self, bounds: &LogBounds) -> Vec<Known> {
+        let Some(position) = &self.position else { return Vec::new() };
+        let has_new_epoch = position.epoch != bounds.epoch;
+        let probes = self.shared.held.lock().probes(position.seq, bounds);
+        probes.into_iter().rev().map(|(seq, mark)| Known { seq, mark, has_new_epoch }).collect()
+    }
+
+    fn known_position(&self, from: u64, bounds: &LogBounds) -> Option<Known> {
+        let position = self.position.as_ref().filter(|position| position.seq == from)?;
+        Some(Known { seq: from, mark: position.mark?, has_new_epoch: position.epoch != bounds.epoch })
     }
 
     fn follow(&mut self, mut followed: Followed) -> Result<Followed, End> {
@@ -222,14 +258,18 @@ impl Follower {
             followed.link.follow(from)?;
             return Ok(followed);
         }
-        if self.shared.is_doubted.swap(false, SeqCst) && followed.link.bounds()?.epoch != followed.epoch {
-            return Err(LinkFault::new("the log has another epoch than before").into());
+        // While it looks for what it knows, it is about to find out.
+        if followed.known.is_none() && self.shared.is_doubted.swap(false, SeqCst) {
+            self.doubt(&mut followed)?;
         }
         match followed.link.next()? {
             NextEntries::Entries { entries, left } => {
                 let mut done = Ok(());
                 let applier = self.applier.clone();
                 applier.together(&mut || done = self.carry_out_all(&mut followed, &entries));
+                if let Err(End::Unknown(known)) = done {
+                    return self.look_earlier(followed, known);
+                }
                 done?;
                 if let Some(IncomingEntry { seq, bytes }) = entries.last() {
                     self.advance(&followed, *seq, mark(bytes), left);
@@ -237,61 +277,154 @@ impl Follower {
             }
             NextEntries::Quiet => {
                 if let Some(known) = followed.known.take() {
-                    return Err(known.lacks(", which identifies the log, is missing"));
+                    return self.look_earlier(followed, known);
                 }
                 if self.has_reached(followed.end) {
                     self.caught_up();
                 } else if self.shared.since(followed.came) >= LATE {
-                    return Err(End::Gap(format!(
+                    return Err(End::Gap(Gap::trimmed(format!(
                         "entries up to {} don't arrive, although the log announced them",
                         followed.end
-                    )));
+                    ))));
                 }
             }
         }
+        self.append_again();
         Ok(followed)
     }
 
-    fn carry_out_all(&self, followed: &mut Followed, entries: &[IncomingEntry]) -> Result<(), End> {
+    /// The appender has found that the log isn't the followed one, or has lost something.
+    fn doubt(&self, followed: &mut Followed) -> Result<(), LinkFault> {
+        let newest = self.shared.held.lock().newest();
+        let bounds = followed.link.bounds()?;
+        match bounds {
+            LogBounds { epoch, .. } if epoch != followed.epoch => {
+                Err(LinkFault::new("the log has another epoch than before"))
+            }
+            LogBounds { last, .. } if last < newest => Err(LinkFault::new("the log has lost entries")),
+            _ => Ok(()),
+        }
+    }
+
+    fn look_earlier(&self, mut followed: Followed, known: Known) -> Result<Followed, End> {
+        let earlier = followed.earlier.pop().ok_or(End::Unknown(known))?;
+        (followed.known, followed.from, followed.last) = (Some(earlier), Some(earlier.seq), None);
+        Ok(followed)
+    }
+
+    fn carry_out_all(&mut self, followed: &mut Followed, entries: &[IncomingEntry]) -> Result<(), End> {
         for (at, IncomingEntry { seq, bytes }) in entries.iter().enumerate() {
             if followed.last.is_some_and(|last| *seq <= last) {
                 return Err(LinkFault::new(format!("it sends entry {seq} too late")).into());
             }
-            let before = followed.last.or(self.position.as_ref().map(|position| position.seq)).unwrap_or(0);
-            if *seq > before.saturating_add(1) && !base::failpoint::fault("a log that was trimmed and is gone on with")
-            {
-                // A log that is trimmed faster than it is followed leaves out what is gone.
-                return Err(End::Gap(format!("entries from {} on are missing", before.saturating_add(1))));
+            match followed.known.take() {
+                Some(known) if known.is(*seq, bytes) => self.recognise(followed, known),
+                Some(_) if base::failpoint::fault("a log that was put back and is gone on with") => {}
+                Some(known) => return Err(End::Unknown(known)),
+                None if at + 1 < entries.len() && base::failpoint::fault("a batch but for its last entry") => {}
+                None => self.take_entry(followed, *seq, bytes)?,
             }
             followed.last = Some(*seq);
-            match followed.known.take() {
-                Some(known) if known.is(*seq, bytes) => {}
-                Some(_) if base::failpoint::fault("a log that was put back and is gone on with") => {}
-                Some(known) => return Err(known.lacks(" has changed")),
-                None if at + 1 < entries.len() && base::failpoint::fault("a batch but for its last entry") => {}
-                None => self.carry_out(*seq, bytes),
-            }
         }
         Ok(())
     }
 
-    /// Begins at the log's end, as stored objects may have missed something.
-    fn begin(&mut self, gap: Option<String>) {
-        let is_gap = gap.is_some();
-        if is_gap || self.applier.has_objects() {
-            let why = gap.unwrap_or_else(|| "it is unknown which entries of the log were missed".to_owned());
-            self.give_up(&why);
+    fn recognise(&mut self, followed: &Followed, known: Known) {
+        self.position = Some(Position { epoch: followed.epoch.clone(), seq: known.seq, mark: Some(known.mark) });
+        self.lose_beyond(followed.end, followed.held);
+    }
+
+    fn lose_beyond(&self, end: u64, held: u64) {
+        self.change_held(|all, losses| all.lose_between(end.saturating_add(1), held, losses));
+    }
+
+    fn take_entry(&mut self, followed: &mut Followed, seq: u64, bytes: &[u8]) -> Result<(), End> {
+        let before = followed.last.or(self.position.as_ref().map(|position| position.seq)).unwrap_or(0);
+        let is_known =
+            followed.stood.is_some_and(|stood| seq <= stood) && self.shared.held.lock().is_at(seq, mark(bytes));
+        let next = before.saturating_add(1);
+        if seq > next && !is_known && !base::failpoint::fault("a log that was trimmed and is gone on with") {
+            // A log that is trimmed faster than it is followed leaves out what is gone.
+            return Err(End::Gap(Gap::trimmed(format!("entries from {next} on are missing"))));
+        }
+        self.change_held(|held, losses| held.lose_between(next, seq.saturating_sub(1), losses));
+        if is_known {
+            return Ok(());
+        }
+        if followed.stood.is_some_and(|stood| seq <= stood) {
+            followed.stood = None;
+        }
+        let read = FleetEntry::read(bytes);
+        let form = HeldForm::of(&read, bytes, &self.shared.settings.node);
+        let is_alarm = matches!(&read, Read::Entry(FleetEntry { what: Invalidation::All(_), .. }));
+        self.carry_out(seq, read);
+        self.change_held(|held, losses| {
+            let told = if is_alarm && seq > followed.end { held.is_told() } else { None };
+            held.read(seq, form, losses).into_iter().chain(told).collect()
+        });
+        Ok(())
+    }
+
+    fn change_held(&self, change: impl FnOnce(&mut Held, &Losses<'_>) -> Vec<HeldRecord>) {
+        let (changed, owed) = self.shared.with_losses(|held, losses| {
+            let before = held.owed();
+            (change(held, losses), (before, held.owed()))
+        });
+        // An own entry that was lost is carried out like others' when it comes again: copies of peers may be older.
+        changed.iter().filter(|record| record.seq == 0).for_each(|record| _ = self.shared.own.lock().take(&record.id));
+        self.shared.keep(changed);
+        let (before, now) = owed;
+        if before != now {
+            self.shared.change(&*self.applier, |status| status.owed = now);
+        }
+        if before == 0 && now > 0 {
+            self.applier.tell(&format!("the log has lost entries: this node appends {now} of them again"));
         }
     }
 
-    /// Nothing of what is stored is to be found any more.
+    fn append_again(&self) {
+        if self.lost.is_some() || base::failpoint::fault("a lost entry that isn't appended again") {
+            return;
+        }
+        let due = self.shared.held.lock().due(self.shared.now(), AGAIN);
+        for lost in due {
+            let bytes = self.shared.once_more(&lost.id, &lost.bytes);
+            let (outcome, pending) = (Arc::new(Outcome::default()), lost.pending);
+            self.shared.enqueue(Waiting { id: lost.id, key: lost.key, bytes, until: None, outcome, pending }, None);
+        }
+    }
+
+    fn begin(&self, gap: Option<Gap>) {
+        match gap {
+            Some(gap) => self.forsake(&gap),
+            None => {
+                if self.applier.has_objects() {
+                    self.give_up("it is unknown which entries of the log were missed");
+                }
+                self.change_held(|held, losses| held.forsake(None, String::new(), "", losses));
+            }
+        }
+    }
+
+    /// Gives up what is stored, and has other nodes do so where they may not notice.
+    fn forsake(&self, gap: &Gap) {
+        self.give_up(&gap.why);
+        let alarm = self.shared.word("alarm", self.shared.entries.fetch_add(1, Relaxed));
+        let node = &self.shared.settings.node;
+        self.change_held(|held, losses| held.forsake(Some(gap), alarm.clone(), node, losses));
+        if gap.has_lost {
+            // It holds here already.
+            self.shared.own.lock().add(&alarm);
+        }
+    }
+
     fn give_up(&self, why: &str) {
         self.applier.apply_all(why);
         self.shared.change(&*self.applier, |status| status.gaps += 1);
     }
 
-    fn carry_out(&self, seq: u64, bytes: &[u8]) {
-        match FleetEntry::read(bytes) {
+    fn carry_out(&self, seq: u64, read: Read) {
+        match read {
             Read::Entry(entry) if self.is_own(&entry) => self.count(|status| status.returned += 1),
             Read::Entry(entry) => {
                 if let Err(why) = self.applier.apply(&entry) {
@@ -370,12 +503,11 @@ impl Follower {
         self.look();
     }
 
-    /// Sets the gate while the log is away.
     fn look(&mut self) {
         let settings = &self.shared.settings;
-        if let Some(why) = self.gap.take() {
+        if let Some(gap) = self.gap.take() {
             // Nobody knows when the log comes back: until then only what is fetched from now on may be found.
-            self.give_up(&why);
+            self.forsake(&gap);
         }
         if !self.was_open {
             if self.shared.since(self.begun) < settings.wait {

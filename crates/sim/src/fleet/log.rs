@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The log's server in a history, and connections to it, which break where it is drawn: before a question arrives, after it was
 //! carried out and before the answer comes, and between two entries of a batch. What overtakes another on the way is noticed by a connection,
-//! as NATS' is: it breaks. What is delivered comes late, as nodes take their steps late.
+//! as NATS' is: it breaks. The log may lose what it has acknowledged, and one replica may lack entries. What is delivered comes late, as nodes take their steps late.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,7 +15,7 @@ use fleet::{
 
 use super::Happening;
 use super::node::url_of;
-use super::plan::{NODES, SimFleetPlan};
+use super::plan::{NODES, REPLICAS, SimFleetPlan};
 use crate::dice::SimDice;
 use crate::history::{SimEvent, SimHistory};
 
@@ -29,7 +30,6 @@ struct SimLogState {
     dice: SimDice,
     knows_ids: bool,
     is_up: bool,
-    /// Nodes that can't reach it.
     is_cut: [bool; NODES],
     /// Connections of before the last cut or death are gone.
     lives: [u64; NODES],
@@ -46,14 +46,15 @@ struct SimLogState {
 #[derive(Clone, Default)]
 struct Log {
     epoch: u64,
-    /// Entries that are gone from its beginning.
     trimmed: u64,
-    /// All that there ever were.
     entries: Vec<Logged>,
+    holes: [BTreeSet<u64>; REPLICAS],
 }
 
 #[derive(Clone)]
 struct Logged {
+    /// The id of this attempt to append it, by which the server recognises it.
+    key: String,
     id: String,
     bytes: Vec<u8>,
 }
@@ -128,7 +129,6 @@ impl SimLogServer {
         self.change(|state| state.saved = Some(state.log.clone()));
     }
 
-    /// Goes back to the backup. Later entries are lost.
     pub fn put_back(&self) {
         let Some(saved) = self.state.lock().saved.clone() else { return };
         self.replace_by(saved);
@@ -140,24 +140,45 @@ impl SimLogServer {
         self.replace_by(Log { epoch, ..Log::default() });
     }
 
+    pub fn lose_tail(&self, count: u64) {
+        let mut log = self.state.lock().log.clone();
+        let left = (log.entries.len() as u64).saturating_sub(count).max(log.trimmed);
+        log.entries.truncate(left as usize);
+        self.replace_by(log);
+    }
+
+    pub fn hole(&self, replica: usize, back: u64, count: u64) {
+        self.change(|state| {
+            let end = (state.log.entries.len() as u64).saturating_sub(back);
+            state.log.holes[replica].extend(end.saturating_sub(count) + 1..=end);
+            state.lives.iter_mut().for_each(|life| *life += 1);
+        });
+    }
+
+    pub fn heal(&self) {
+        self.change(|state| {
+            state.log.holes = Default::default();
+            state.lives.iter_mut().for_each(|life| *life += 1);
+        });
+    }
+
     fn replace_by(&self, log: Log) {
-        let lost: Vec<String> = {
+        let (lost, found) = {
             let state = self.state.lock();
-            let is_left = |entry: &&Logged| !log.entries.iter().any(|left| left.id == entry.id);
-            state.log.entries.iter().filter(is_left).map(|entry| entry.id.clone()).collect()
+            (ids_beside(&state.log, &log), ids_beside(&log, &state.log))
         };
         lost.into_iter().for_each(|id| _ = self.note(Happening::Lost { id }));
+        found.into_iter().for_each(|id| _ = self.note(Happening::Found { id }));
         self.change(|state| {
             state.log = log;
             state.lives.iter_mut().for_each(|life| *life += 1);
         });
     }
 
-    /// Appends somebody else's words.
     pub fn stranger(&self) {
         self.change(|state| {
             if state.is_up {
-                state.log.entries.push(Logged { id: String::new(), bytes: b"hello".to_vec() });
+                state.log.entries.push(Logged { key: String::new(), id: String::new(), bytes: b"hello".to_vec() });
             }
         });
     }
@@ -182,6 +203,11 @@ impl SimLogServer {
     }
 }
 
+fn ids_beside(log: &Log, other: &Log) -> Vec<String> {
+    let is_there = |id: &String| other.entries.iter().any(|entry| entry.id == *id);
+    log.entries.iter().map(|entry| entry.id.clone()).filter(|id| !is_there(id)).collect()
+}
+
 struct Door {
     engine: SimLogServer,
     node: usize,
@@ -191,9 +217,9 @@ impl Connect for Door {
     fn connect(&self, _server: &LogServer, _until: Instant) -> Result<Box<dyn FleetLink>, LinkFault> {
         let mut state = self.engine.state.lock();
         state.check(self.node, None)?;
-        let life = state.lives[self.node];
+        let (life, replica) = (state.lives[self.node], state.dice.below(REPLICAS as u64) as usize);
         drop(state);
-        Ok(Box::new(Session { engine: self.engine.clone(), node: self.node, life, seen: 0, from: 0 }))
+        Ok(Box::new(Session { engine: self.engine.clone(), node: self.node, life, replica, seen: 0, from: 0 }))
     }
 }
 
@@ -207,10 +233,11 @@ impl SimLogState {
         Err(LinkFault::new("the connection is gone"))
     }
 
-    fn append(&mut self, entry: &OutgoingEntry<'_>) -> (u64, bool) {
-        let known = self.log.entries.iter().position(|known| known.id == entry.id).filter(|_| self.knows_ids);
+    fn append(&mut self, entry: &OutgoingEntry<'_>, id: &str) -> (u64, bool) {
+        let known = self.log.entries.iter().position(|known| known.key == entry.id).filter(|_| self.knows_ids);
         let seq = known.unwrap_or_else(|| {
-            self.log.entries.push(Logged { id: entry.id.to_owned(), bytes: entry.bytes.to_vec() });
+            let (key, id) = (entry.id.to_owned(), id.to_owned());
+            self.log.entries.push(Logged { key, id, bytes: entry.bytes.to_vec() });
             self.log.entries.len() - 1
         });
         (seq as u64 + 1, known.is_none())
@@ -221,6 +248,7 @@ struct Session {
     engine: SimLogServer,
     node: usize,
     life: u64,
+    replica: usize,
     /// The moment at which it looked at the log's bounds last.
     seen: usize,
     from: u64,
@@ -253,13 +281,14 @@ impl FleetLink for Session {
                 results.push(Err(LinkFault::new("no room")));
                 continue;
             }
-            let (seq, is_new) = self.engine.state.lock().append(entry);
+            let (id, url) = match FleetEntry::read(entry.bytes) {
+                Read::Entry(entry) => (entry.id, url_of(&entry.what)),
+                Read::Foreign(_) | Read::Unclear(_) => (String::new(), None),
+            };
+            let (seq, is_new) = self.engine.state.lock().append(entry, &id);
             if is_new {
-                let what = match FleetEntry::read(entry.bytes) {
-                    Read::Entry(entry) => url_of(&entry.what).map(|url| (self.node, url)),
-                    Read::Foreign(_) | Read::Unclear(_) => None,
-                };
-                self.engine.note(Happening::Logged { id: entry.id.to_owned(), seq, what });
+                let what = url.filter(|_| entry.id == id).map(|url| (self.node, url));
+                self.engine.note(Happening::Logged { node: self.node, id, seq, what });
             }
             results.push(Ok(seq));
         }
@@ -288,9 +317,10 @@ impl FleetLink for Session {
         }
         let most = 1 + state.dice.below(4) as usize;
         let from = self.from.max(state.log.trimmed + 1).max(1);
-        let there = state.log.entries.iter().enumerate().skip(from as usize - 1).take(most);
+        let there = (1..).zip(&state.log.entries).skip(from as usize - 1);
+        let there = there.filter(|(seq, _)| !state.log.holes[self.replica].contains(seq)).take(most);
         let entries: Vec<IncomingEntry> =
-            there.map(|(at, entry)| IncomingEntry { seq: at as u64 + 1, bytes: entry.bytes.clone() }).collect();
+            there.map(|(seq, entry)| IncomingEntry { seq, bytes: entry.bytes.clone() }).collect();
         let end = entries.last().map_or(self.from.max(1), |entry| entry.seq + 1);
         let left = (state.log.entries.len() as u64 + 1).saturating_sub(end);
         if left == 0 {

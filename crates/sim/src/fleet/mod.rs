@@ -72,12 +72,14 @@ pub(crate) enum Happening {
     },
     Started {
         node: usize,
+        has_store: bool,
     },
     Killed {
         node: usize,
     },
-    /// The log has an entry: whose it is, and what it hits.
+    /// The log has an entry of that node: whose it is and what it hits, if it is new.
     Logged {
+        node: usize,
         id: String,
         seq: u64,
         what: Option<(usize, &'static str)>,
@@ -86,13 +88,15 @@ pub(crate) enum Happening {
     Lost {
         id: String,
     },
-    /// A node has carried out an entry of another one, which hits that.
+    /// An older state of the log has an entry that was lost.
+    Found {
+        id: String,
+    },
     CarriedOut {
         node: usize,
         id: String,
         url: Option<&'static str>,
     },
-    /// A node has given up all that it had.
     GivenUp {
         node: usize,
         why: String,
@@ -103,7 +107,6 @@ pub(crate) enum Happening {
         gate: Gate,
         since: Option<usize>,
     },
-    /// All is healed, and nodes agree.
     Agreed,
 }
 
@@ -238,9 +241,12 @@ async fn run(network: &MemoryNetwork, common: &Common<'_>, nodes: &[SimNode<'_>]
             Deed::PutBack => common.engine.put_back(),
             Deed::Replace => common.engine.replace(),
             Deed::Stranger => common.engine.stranger(),
+            Deed::LoseTail(count) => common.engine.lose_tail(*count),
+            Deed::Hole { replica, back, count } => common.engine.hole(*replica, *back, *count),
         }
     }
     common.engine.start();
+    common.engine.heal();
     for node in nodes {
         common.engine.cut(node.number, false);
         node.start(true);
@@ -283,20 +289,23 @@ async fn ask(common: &Common<'_>, node: &SimNode<'_>, method: &'static str, url:
 
 /// All nodes have what the log has, and serve, within a while.
 async fn agree(common: &Common<'_>, nodes: &[SimNode<'_>]) -> Result<(), ModelFinding> {
-    let end = common.engine.end();
     let mut said = String::new();
     for _ in 0..200 {
+        let end = common.engine.end();
         let all: Vec<_> = nodes.iter().filter_map(SimNode::status).collect();
         let is_there = |status: &fleet::NodeStatus| {
-            (&status.epoch, status.applied) == (&end.0, end.1) && status.gate == Gate::Open && status.follow.is_up()
+            (&status.epoch, status.applied) == (&end.0, end.1)
+                && status.gate == Gate::Open
+                && status.follow.is_up()
+                && status.owed == 0
         };
         if all.len() == NODES && all.iter().all(is_there) {
             return Ok(());
         }
-        said = format!("{all:?}");
+        said = format!("{all:?} and not {end:?}");
         rt::sleep(Duration::from_millis(100)).await;
     }
-    Err(ModelFinding::new("when all is healed nodes agree", format!("{said} and not {end:?}")))
+    Err(ModelFinding::new("when all is healed nodes agree", said))
 }
 
 impl fmt::Display for Failure {
@@ -315,9 +324,13 @@ impl fmt::Display for Happening {
                 write!(f, "what was asked at {number} has {answer}")
             }
             Happening::Answered { number, answer: None } => write!(f, "what was asked at {number} finds nobody"),
-            Happening::Started { node } => write!(f, "node {node} starts"),
+            Happening::Started { node, has_store: true } => write!(f, "node {node} starts"),
+            Happening::Started { node, has_store: false } => write!(f, "node {node} starts with nothing"),
             Happening::Killed { node } => write!(f, "node {node} is killed"),
-            Happening::Logged { id, seq, what } => write!(f, "the log has {} as {seq}: {what:?}", short(id)),
+            Happening::Logged { node, id, seq, what } => {
+                write!(f, "the log has {} of node {node} as {seq}: {what:?}", short(id))
+            }
+            Happening::Found { id } => write!(f, "the log has {} again", short(id)),
             Happening::Lost { id } => write!(f, "the log has lost {}", short(id)),
             Happening::CarriedOut { node, id, url } => write!(f, "node {node} carries out {}: {url:?}", short(id)),
             Happening::GivenUp { node, why } => write!(f, "node {node} gives up all: {why}"),
@@ -329,7 +342,6 @@ impl fmt::Display for Happening {
     }
 }
 
-/// The end of an id, which tells those of one process apart.
 fn short(id: &str) -> String {
     let (first, last) = (id.get(..4).unwrap_or(""), id.get(28..).unwrap_or(""));
     format!("{first}..{last}")

@@ -5,9 +5,9 @@
 //! 1. Who asks a node after that has carried out an entry, or has given up all, gets nothing that was fetched before that moment, by
 //!    that worker or by a later one.
 //! 2. Who asks a node after that has acknowledged a purge or ban gets nothing that was fetched before that was asked for.
-//! 3. Once a node's gate was opened because it had all that the log had when it came to it, the same holds for all that any node had
-//!    acknowledged by then; once all is healed, for all that was ever acknowledged. What the log itself has lost (it was replaced, or put back
-//!    to an older state) nobody can know of, and is left out.
+//! 3. Once a node's gate was opened because it had all that the log had when it came to it, the same holds for all acknowledged entries
+//!    that the log had at that moment. Once all is healed it holds for all that was ever acknowledged, also for what the log has lost,
+//!    unless every node that had it has lost its store, and so its journal, while the log hadn't it.
 //! 4. While the gate is closed only what is fetched for the request itself is answered.
 //! 5. While it is capped nothing older than the cap is.
 //! 6. What was acknowledged was in the log before.
@@ -43,14 +43,41 @@ struct Hit<'a> {
     at: usize,
 }
 
-/// A purge or ban that was acknowledged.
 struct Acknowledged<'a> {
     node: usize,
     url: &'a str,
     asked: usize,
     acknowledged: usize,
-    /// True if no log has the entry any more.
-    is_lost: bool,
+    entries: Vec<EntryFate>,
+}
+
+#[derive(Clone, Default)]
+struct EntryFate {
+    /// Moments at which the log got the entry and lost it, in turn.
+    turns: Vec<usize>,
+    holders: BTreeSet<usize>,
+    is_gone: bool,
+}
+
+impl EntryFate {
+    fn is_logged(&self, at: usize) -> bool {
+        self.turns.partition_point(|turn| *turn < at) % 2 == 1
+    }
+
+    fn is_in_log(&self) -> bool {
+        self.turns.len() % 2 == 1
+    }
+
+    fn turn(&mut self, at: usize, is_in_log: bool) {
+        if self.is_in_log() != is_in_log {
+            self.turns.push(at);
+        }
+        self.look();
+    }
+
+    fn look(&mut self) {
+        self.is_gone |= !self.is_in_log() && self.holders.is_empty();
+    }
 }
 
 struct Change {
@@ -86,7 +113,7 @@ impl<'a> Judge<'a> {
         let mut judge = Judge::default();
         // What nobody has answered yet; entries of the log and of whom they are.
         let mut open = BTreeMap::new();
-        let (mut logged, mut lost) = (Vec::new(), BTreeSet::new());
+        let (mut logged, mut fates) = (Vec::new(), BTreeMap::<&str, EntryFate>::new());
         for (at, entry) in history.iter().enumerate() {
             match &entry.event {
                 SimEvent::Fetched { number, .. } => drop(judge.fetched.insert(*number, (at, Duration::MAX))),
@@ -100,13 +127,26 @@ impl<'a> Judge<'a> {
                         judge.exchanges.push(Exchange { node, method, url, asked: *number, answered: at, answer });
                     }
                     Happening::Answered { answer: None, .. } => {}
-                    Happening::Started { node } => {
+                    Happening::Started { node, has_store } => {
+                        if !has_store {
+                            fates.values_mut().for_each(|fate| {
+                                fate.holders.remove(node);
+                                fate.look();
+                            });
+                        }
                         judge.gates[*node].push(Change { at, gate: Gate::Closed, since: None });
                     }
                     Happening::Killed { node } => judge.killed.push((*node, at)),
-                    Happening::Logged { id, what, .. } => logged.push((at, id.as_str(), *what)),
-                    Happening::Lost { id } => drop(lost.insert(id.as_str())),
-                    Happening::CarriedOut { node, url, .. } => {
+                    Happening::Logged { node, id, what, .. } => {
+                        let fate = fates.entry(id).or_default();
+                        fate.turn(at, true);
+                        fate.holders.insert(*node);
+                        logged.push((at, id.as_str(), *what));
+                    }
+                    Happening::Lost { id } => fates.entry(id).or_default().turn(at, false),
+                    Happening::Found { id } => fates.entry(id).or_default().turn(at, true),
+                    Happening::CarriedOut { node, id, url } => {
+                        fates.entry(id).and_modify(|fate| _ = fate.holders.insert(*node));
                         judge.hits.extend(url.map(|url| Hit { node: *node, url: Some(url), at }));
                     }
                     Happening::GivenUp { node, .. } => judge.hits.push(Hit { node: *node, url: None, at }),
@@ -130,8 +170,8 @@ impl<'a> Judge<'a> {
                 let what = format!("what was asked of node {node} at {asked} for {url} never was");
                 return Err(ModelFinding::new("what is acknowledged is in the log", what));
             }
-            let is_lost = entries.iter().any(|id| lost.contains(id));
-            judge.acknowledged.push(Acknowledged { node, url, asked, acknowledged: answered, is_lost });
+            let entries = entries.iter().filter_map(|id| fates.get(id).cloned()).collect();
+            judge.acknowledged.push(Acknowledged { node, url, asked, acknowledged: answered, entries });
         }
         Ok(judge)
     }
@@ -160,10 +200,9 @@ impl<'a> Judge<'a> {
                 format!("fetched at {fetched}, hit at {}", hit.at),
             );
         }
-        let known = self.known(*node, *asked);
         for ack in self.acknowledged.iter().filter(|ack| ack.url == *url && fetched < ack.asked) {
             let is_own = ack.node == *node && ack.acknowledged < *asked;
-            let is_known = !ack.is_lost && known.is_some_and(|known| ack.acknowledged < known);
+            let is_known = self.is_known(ack, *node, *asked);
             if is_own || is_known {
                 let what = format!("fetched at {fetched}, purged at {} on node {}", ack.asked, ack.node);
                 return wrong("what was acknowledged holds on who has come so far", what);
@@ -181,11 +220,14 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The newest moment at which the log had nothing that the node hasn't stood when it is asked.
-    fn known(&self, node: usize, asked: usize) -> Option<usize> {
+    fn is_known(&self, ack: &Acknowledged<'_>, node: usize, asked: usize) -> bool {
+        let is_agreed = self.agreed.is_some_and(|agreed| ack.acknowledged < agreed && agreed < asked);
+        if is_agreed && ack.entries.iter().all(|entry| !entry.is_gone) {
+            return true;
+        }
         let opened = self.gates[node].iter().filter(|change| change.at < asked && change.gate == Gate::Open);
-        let known = opened.filter_map(|change| change.since).max();
-        known.max(self.agreed.filter(|agreed| *agreed < asked))
+        let mut known = opened.filter_map(|change| change.since).filter(|known| ack.acknowledged < *known);
+        known.any(|known| ack.entries.iter().all(|entry| entry.is_logged(known)))
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use base::Clock;
 use cache::{Digest, DigestBuilder};
-use fleet::{Applier, FleetEntry, FleetSettings, Gate, Invalidation, NodeStatus, Position};
+use fleet::{Applier, FleetEntry, FleetSettings, Gate, HeldRecord, Invalidation, NodeStatus, Position};
 use net::Address;
 use tables::counters::Fleet as Counters;
 
@@ -74,21 +74,21 @@ impl<'a> SimNode<'a> {
         self.alive.borrow().as_ref().map(|alive| alive.node.status())
     }
 
-    /// Begins, with what was left behind or without.
     pub fn start(&self, with_store: bool) {
         if self.alive.borrow().is_some() {
             return;
         }
         let Common { scenario, plan, seed, begin, clock, history, engine } = self.common;
         let left = self.left.take().filter(|_| with_store);
+        let has_store = left.is_some();
         let (arena, journal) = left.unwrap_or_else(|| (Arc::new(in_memory("arena")), in_memory("journal")));
         let draw = SimDice::for_thing(*seed, "process", self.number as u64 * 1000 + self.lives.get()).next();
-        let node = fleet::Node::simulated(settings(plan, self.number), draw, moments(*begin, clock));
+        let node = fleet::Node::simulated(settings(plan, self.number), draw, plan.held, moments(*begin, clock));
         let line = SimWorkerLine { arena: arena.clone(), journal: again(&journal), node: node.clone() };
         let birth = Birth { clock: clock.clone(), history: history.clone(), line: Some(line) };
         self.lives.set(self.lives.get() + 1);
         let world = Rc::new(SimWorld::born(self.ground, scenario, *seed ^ self.lives.get(), birth));
-        self.note(Happening::Started { node: self.number });
+        self.note(Happening::Started { node: self.number, has_store });
         let carrier = worker::Carrier::new(world.engine.clone(), self.counters, |_| ());
         let position = worker::Carrier::position(&world.engine);
         let witness = Witness {
@@ -110,7 +110,6 @@ impl<'a> SimNode<'a> {
         *self.alive.borrow_mut() = Some(Alive { world, node, arena, journal, sessions: Vec::new() });
     }
 
-    /// Dies at this moment: nothing is put in order, and connections break.
     pub fn kill(&self) {
         let Some(alive) = self.alive.borrow_mut().take() else { return };
         self.note(Happening::Killed { node: self.number });
@@ -148,7 +147,6 @@ fn now(clock: &Clock) -> Duration {
     Duration::from_secs_f64(clock.mono().0)
 }
 
-/// The simulated time as moments of the machine's.
 fn moments(begin: Instant, clock: &Clock) -> impl Fn() -> Instant + Send + Sync + 'static {
     let clock = clock.clone();
     move || begin + now(&clock)
@@ -191,7 +189,6 @@ impl Life {
     }
 }
 
-/// Delays a step: mostly a little.
 async fn dally(dice: &mut SimDice) {
     let most = if dice.one_in(10) { 400 } else { 20 };
     rt::sleep(Duration::from_millis(NumberSpan { least: 0, most }.draw(dice))).await;
@@ -241,7 +238,6 @@ async fn keep_house(life: Life, world: Rc<SimWorld>) {
     }
 }
 
-/// Has it carried out, and writes it down.
 struct Witness {
     inner: worker::Carrier,
     node: usize,
@@ -278,6 +274,14 @@ impl Applier for Witness {
 
     fn keep(&self, position: &Position) {
         self.inner.keep(position);
+    }
+
+    fn held(&self) -> Vec<HeldRecord> {
+        self.inner.held()
+    }
+
+    fn hold(&self, record: HeldRecord) {
+        self.inner.hold(record);
     }
 
     fn set_gate(&self, gate: Gate) {

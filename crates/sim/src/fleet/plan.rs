@@ -8,6 +8,8 @@ use crate::dice::{NumberSpan, SimDice};
 
 pub(crate) const NODES: usize = 3;
 pub(crate) const URLS: [&str; 3] = ["/a", "/b", "/c"];
+/// Servers that have the log. A connection reads from one of them.
+pub(crate) const REPLICAS: usize = 3;
 const ACTS: u64 = 90;
 /// Length of a history in milliseconds.
 const SPAN: u64 = 40_000;
@@ -19,6 +21,7 @@ pub(crate) struct SimFleetPlan {
     pub knows_ids: bool,
     /// Nodes serve nothing older than that once the log is away for longer.
     pub stale: Option<Duration>,
+    pub held: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -29,23 +32,19 @@ pub(crate) struct Act {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
-    /// A client asks a node: GET, PURGE or BAN.
     Ask {
         node: usize,
         method: &'static str,
         url: &'static str,
     },
-    /// A node dies at that moment.
     Kill(usize),
     /// A node begins again with what it has left behind, or without.
     Start {
         node: usize,
         with_store: bool,
     },
-    /// A node loses its connections to the log, and gets no other one.
     Cut(usize),
     Join(usize),
-    /// The log's server dies, and comes back with all that it has acknowledged.
     EngineDies,
     EngineStarts,
     /// The log forgets so many of its oldest entries.
@@ -54,6 +53,14 @@ pub(crate) enum Deed {
     Save,
     PutBack,
     Replace,
+    /// The log loses so many acknowledged entries at its end: a power cut, or another leader.
+    LoseTail(u64),
+    /// One replica lacks `count` entries, of which the last is `back` before the end. All connections break.
+    Hole {
+        replica: usize,
+        back: u64,
+        count: u64,
+    },
     Stranger,
 }
 
@@ -66,7 +73,8 @@ impl SimFleetPlan {
             .map(|_| Act { at: Duration::from_millis(span.draw(&mut dice)), deed: Deed::draw(&mut dice) })
             .collect();
         acts.sort_by_key(|act| act.at);
-        SimFleetPlan { acts, knows_ids, stale }
+        let held = if dice.one_in(3) { 1 + dice.below(6) as usize } else { fleet::HELD };
+        SimFleetPlan { acts, knows_ids, stale, held }
     }
 
     pub fn shorter(self) -> impl Iterator<Item = SimFleetPlan> {
@@ -97,17 +105,27 @@ impl Deed {
             90 => Deed::EngineDies,
             91..=92 => Deed::EngineStarts,
             93..=94 => Deed::Trim(1 + dice.below(6)),
-            95 => Deed::Save,
-            96 => Deed::PutBack,
-            97 => Deed::Replace,
-            _ => Deed::Stranger,
+            95 => match dice.below(2) {
+                0 => Deed::Save,
+                _ => Deed::PutBack,
+            },
+            96 => match dice.below(3) {
+                0 => Deed::Replace,
+                _ => Deed::Stranger,
+            },
+            97..=98 => Deed::LoseTail(1 + dice.below(5)),
+            _ => Deed::Hole {
+                replica: dice.below(REPLICAS as u64) as usize,
+                back: dice.below(6),
+                count: 1 + dice.below(3),
+            },
         }
     }
 }
 
 impl fmt::Display for SimFleetPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "knows ids: {}, stale: {:?}", self.knows_ids, self.stale)?;
+        writeln!(f, "knows ids: {}, stale: {:?}, held: {}", self.knows_ids, self.stale, self.held)?;
         self.acts.iter().try_for_each(|act| writeln!(f, "{:>8.3} {:?}", act.at.as_secs_f64(), act.deed))
     }
 }

@@ -2,6 +2,8 @@
 //! What a journal's entries say, and their form: a length, a kind, then little-endian words. Nothing in it is a Rust type,
 //! so that another build reads it, or sees that it can't.
 
+use std::sync::Arc;
+
 /// One thing that happened to the invalidations. Times are seconds of the machine's monotonic clock, `real` is since 1970;
 /// what the machine's clock says means something together with the [`JournalLife`] before.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +57,21 @@ pub enum JournalEntry {
     },
     /// Stored objects have stood all that the log of a fleet says up to there.
     Followed(Followed),
+    /// An entry of a fleet's log that this server would append again.
+    Held(JournalHeld),
+}
+
+/// An entry of the log of a fleet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalHeld {
+    /// Number in the log; 0: it isn't known to be there.
+    pub seq: u64,
+    /// Mark by which it is recognised.
+    pub mark: u64,
+    /// Name of the entry.
+    pub id: String,
+    /// Text; empty: the server doesn't hold the entry any more.
+    pub bytes: Arc<[u8]>,
 }
 
 /// A place in the log of a fleet.
@@ -183,6 +200,13 @@ impl JournalEntry {
                 put(out, place.mark.unwrap_or_default());
                 out.extend_from_slice(&place.epoch);
             }
+            JournalEntry::Held(held) => {
+                one(out, 14, held.seq);
+                put(out, held.mark);
+                put(out, held.id.len() as u64);
+                out.extend_from_slice(held.id.as_bytes());
+                out.extend_from_slice(&held.bytes);
+            }
         }
         let len = (out.len() - begin - 4) as u32;
         out[begin..begin + 4].copy_from_slice(&len.to_le_bytes());
@@ -234,6 +258,17 @@ impl JournalEntry {
             13 => {
                 let (seq, has_mark, mark) = (words.u64()?, words.flag()?, words.u64()?);
                 JournalEntry::Followed(Followed { seq, mark: has_mark.then_some(mark), epoch: words.rest() })
+            }
+            14 => {
+                let (seq, mark, len) = (words.u64()?, words.u64()?, words.u64()?);
+                let (id, bytes) = words.0.split_at_checked(usize::try_from(len).ok()?)?;
+                words = Words(&[]);
+                JournalEntry::Held(JournalHeld {
+                    seq,
+                    mark,
+                    id: String::from_utf8(id.to_vec()).ok()?,
+                    bytes: bytes.into(),
+                })
             }
             _ => return None,
         };

@@ -34,7 +34,7 @@ use std::time::Duration;
 use base::critical::Lock;
 use base::lock::Mutex;
 
-pub use entry::{Followed, JournalBan, JournalEntry, JournalLife, JournalPurge, JournalTagPurge};
+pub use entry::{Followed, JournalBan, JournalEntry, JournalHeld, JournalLife, JournalPurge, JournalTagPurge};
 pub use log::{JournalError, is_foreign};
 pub use medium::{JournalFile, Medium};
 pub use unkept::Unkept;

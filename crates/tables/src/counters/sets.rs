@@ -570,6 +570,8 @@ set! {
     returned: Counter Info Integer "" "Own entries read from the log" => "They had been carried out when they were made.";
     foreign: Counter Info Integer "" "Entries skipped because they are invalid" => "They could not be read as entries of a fleet.";
     gaps: Counter Info Integer "" "Times the whole cache was invalidated" => "The node couldn't know which entries it had missed: the log was trimmed, was another one, or could not be reached at the start.";
+    restored: Counter Info Integer "" "Lost entries appended again" => "The log's server had lost them. Other nodes may have missed them until then.";
+    owed: Gauge Info Integer "" "Lost entries to be appended again" => "This node holds them until it reads them from the log.";
     nodes: Gauge Info Integer "" "Nodes of the fleet" => "Nodes that have reported within ten minutes, including this one, as far as this node knows.";
     nodes_away: Gauge Info Integer "" "Nodes of the fleet that are away" => "They haven't reported for five seconds: they are down, or can't reach the log's server.";
 }

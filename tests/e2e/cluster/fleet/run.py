@@ -395,27 +395,51 @@ def trimmed(report, o, make):
 
 
 def replaced(report, o, make):
-    """The log's server begins with an older state, which grows again, or with none: what a node has stored is given up."""
-    for what in ("older", "empty"):
-        with Fleet(o, make, 2, storage="malloc,64m", settings=",wait=60s") as f:
-            f.follow()
-            a, b = f.nodes
-            a.ask("/x", "PURGE")
-            f.follow()
+    """The log's server begins with an empty log: what a node has stored is given up."""
+    with Fleet(o, make, 2, storage="malloc,64m", settings=",wait=60s") as f:
+        f.follow()
+        a, b = f.nodes
+        report.check(a.ask("/y", "PURGE").status == 200 and b.follows(1), "both have come to 1")
+        b.walk(PATHS), a.walk(PATHS)
+        f.engine.end(signal.SIGTERM)
+        f.engine.put_back(None)
+        f.pages.change(*PATHS)
+        f.engine.start()
+        report.check(f.follow(), f"they follow again: {[n.status() for n in f.nodes]}")
+        stale = a.walk(PATHS) + b.walk(PATHS)
+        report.check(not stale, f"stale: {stale[:3]}")
+        report.check(all(n.status()["gaps"] >= 1 for n in f.nodes), "it is counted")
+
+
+def restored(report, o, make):
+    """The log's server is killed, and has the file of before a purge that it had acknowledged; then another entry may take the purge's number. A node
+    that was down and had never seen the purge gets it all the same, and nobody gives up anything."""
+    for other in (None, b'{"lacquer":1,"at":1,"tags":["nothing"]}'):
+        with Fleet(o, make, 2, settings=",wait=60s") as f:
+            a, b, c = *f.nodes, f.node("c", storage="file,@,64m,keep", settings=",wait=60s")
+            report.check(f.follow() and until(LIMIT, lambda: c.counter("DISK.s0.ready") == 1), f"they begin: {[n.status() for n in f.nodes]}")
+            report.check(a.ask("/none", "PURGE").status == 200 and all(n.follows(1) for n in f.nodes), "all have come to 1")
+            c.walk(PATHS)
+            report.check(until(LIMIT, lambda: c.counter("DISK.s0.objects") >= len(PATHS)), "they are on the disk")
             f.engine.end(signal.SIGTERM)
             f.engine.save("saved")
             f.engine.start()
-            f.follow()
-            report.check(a.ask("/y", "PURGE").status == 200 and b.follows(2), f"{what}: both have come to 2")
-            b.walk(PATHS), a.walk(PATHS)
-            f.engine.end(signal.SIGTERM)
-            f.engine.put_back("saved" if what == "older" else None)
-            f.pages.change(*PATHS)
+            report.check(f.follow(), "they follow again")
+            c.kill()
+            f.pages.change("/1")
+            report.check(a.ask("/1", "PURGE").status == 200 and b.follows(2), "two of them have it")
+            f.engine.end()
+            f.engine.put_back("saved")
             f.engine.start()
-            report.check(f.follow(), f"{what}: they follow again: {[n.status() for n in f.nodes]}")
-            stale = a.walk(PATHS) + b.walk(PATHS)
-            report.check(not stale, f"{what}: stale: {stale[:3]}")
-            report.check(all(n.status()["gaps"] >= 1 for n in f.nodes), f"{what}: it is counted")
+            if other:
+                f.engine.append(f.name, other)
+            report.check(until(LIMIT, lambda: sum(n.status()["restored"] for n in (a, b)) >= 1), f"it is appended again: {[n.status() for n in (a, b)]}")
+            c.start()
+            report.check(c.follows(3 if other else 2) and until(LIMIT, lambda: all(n.status()["owed"] == 0 for n in f.nodes)), f"all have it: {[n.status() for n in f.nodes]}")
+            report.check(until(LIMIT, lambda: c.counter("DISK.s0.ready") == 1), "its store is there")
+            stale = c.walk(PATHS)
+            report.check(not stale, f"stale: {stale[:3]}")
+            report.check(all(n.status()["gaps"] == 0 for n in f.nodes), f"nobody gave up anything: {[n.status() for n in f.nodes]}")
 
 
 def strange(report, o, make):
@@ -780,7 +804,7 @@ def without(report, o):
         report.check(p.returncode == 2 and wanted in p.stderr, f"{words}: {p.returncode} {p.stderr}")
 
 
-CASES = (everywhere, ages, killed, worker_dies, upgraded, held, away, killed_while_purging, trimmed, replaced, strange, full, started_without, stale_cap, secure, members, board, delay, shown)
+CASES = (everywhere, ages, killed, worker_dies, upgraded, held, away, killed_while_purging, trimmed, replaced, restored, strange, full, started_without, stale_cap, secure, members, board, delay, shown)
 
 # Cases that take a minute each, and with which server they run without --full.
 ONCE = {members: "NATS", deploy.rolled_out: "NATS", deploy.taken_back: "Redis", deploy.untended: "Redis", deploy.orphaned: "NATS"}

@@ -202,7 +202,7 @@ fn run(turns: &[Turn]) -> Option<String> {
     let mut dead = false;
     loop {
         let now = time.clone();
-        let process = Node::simulated(settings(), 0, move || *now.lock());
+        let process = Node::simulated(settings(), 0, crate::HELD, move || *now.lock());
         let kept = bed.0.lock().kept.clone();
         let mut follower = process.follower(Arc::new(bed.clone()), Arc::new(bed.clone()), kept);
         // As a new process begins.

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The newest entries that this node has seen in the log or appended. When the log loses some of them, this node
+//! appends them again: a node that had never seen them would miss them.
+//!
+//! ```text
+//! own entry ──▶ Queued ── acknowledged, or read ──▶ Logged ── another entry has its number, or none ──▶ Lost
+//!                 ▲                                   ▲ read under a new number                          │
+//!                 └───────────────────────────────────┴── appended again, unless another node was first ─┘
+//! ```
+//!
+//! A process that begins finds in its journal what is logged, and takes the rest for lost until it reads it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base::hex;
+
+use super::PendingInvalidation;
+use crate::rules::Gap;
+use crate::{FleetEntry, Invalidation, LONGEST, LogBounds, Read, mark};
+
+/// Entries that a node holds. [`BYTES`] and [`AGE`] bound them, too.
+pub const HELD: usize = 8192;
+const BYTES: usize = 4 << 20;
+const AGE: Duration = Duration::from_secs(24 * 3600);
+const LONGEST_ID: usize = 64;
+/// Bytes of a held entry beside its text.
+const COST: usize = 200;
+
+/// A held entry as the journal keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldRecord {
+    pub id: String,
+    /// Number in the log; 0: it isn't known to be there.
+    pub seq: u64,
+    /// Mark of the entry as the log has it ([`crate::mark`]).
+    pub mark: u64,
+    /// Empty: the entry isn't held any more.
+    pub bytes: Arc<[u8]>,
+}
+
+/// An entry as it would be appended again.
+#[derive(Clone)]
+pub(super) struct HeldForm {
+    pub id: String,
+    pub mark: u64,
+    pub bytes: Arc<[u8]>,
+    pub is_own: bool,
+    /// Nobody else appends the same text.
+    is_unique: bool,
+}
+
+impl HeldForm {
+    /// The form of what `node` has read from the log; `None` if it says nothing to a fleet.
+    pub fn of(read: &Read, bytes: &[u8], node: &str) -> Option<HeldForm> {
+        let mark = mark(bytes);
+        let (id, is_own) = match read {
+            Read::Entry(entry) => (entry.id.clone(), entry.node == node),
+            Read::Unclear(_) => (String::new(), false),
+            Read::Foreign(_) => return None,
+        };
+        // Other programs may write anything there.
+        let is_unique = (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let id = if is_unique { id } else { hex::encode(&mark.to_le_bytes()) };
+        let bytes = match bytes.len() <= LONGEST {
+            true => bytes.into(),
+            false => everything(&id, node, "an entry that is too long to be held was lost"),
+        };
+        Some(HeldForm { id, mark, bytes, is_own, is_unique })
+    }
+}
+
+/// The entry `id` that invalidates everything, for that reason.
+pub(super) fn everything(id: &str, node: &str, why: &str) -> Arc<[u8]> {
+    let what = Invalidation::All(why.to_owned());
+    let entry = FleetEntry { id: id.to_owned(), node: node.to_owned(), at: 0.0, what };
+    entry.encode().unwrap_or_default().into()
+}
+
+struct HeldEntry {
+    form: HeldForm,
+    state: HeldState,
+    losses: u32,
+}
+
+enum HeldState {
+    Queued,
+    Logged(u64),
+    /// Due at that moment.
+    Lost(Instant, PendingInvalidation),
+}
+
+pub(super) struct LostEntry {
+    pub id: String,
+    /// The id by which the log's server recognises this attempt: it may still know the former one.
+    pub key: String,
+    pub bytes: Arc<[u8]>,
+    pub pending: PendingInvalidation,
+}
+
+/// When lost entries are appended again: own ones at once, so that other nodes needn't.
+pub(super) struct Losses<'a> {
+    pub now: Instant,
+    pub delay: Duration,
+    pub pending: &'a dyn Fn() -> PendingInvalidation,
+}
+
+impl Losses<'_> {
+    fn lost(&self, is_own: bool) -> HeldState {
+        let delay = if is_own { Duration::ZERO } else { self.delay };
+        HeldState::Lost(self.now + delay, (self.pending)())
+    }
+}
+
+pub(super) struct Held {
+    entries: HashMap<String, HeldEntry>,
+    places: BTreeMap<u64, String>,
+    /// Ids in the order in which they came.
+    order: VecDeque<(Instant, String)>,
+    /// Entries that were lost and haven't been read again.
+    owed: BTreeSet<String>,
+    /// The entry that invalidates everything on all nodes, while it is owed.
+    alarm: Option<String>,
+    bytes: usize,
+    most: usize,
+}
+
+impl Held {
+    pub fn new(most: usize) -> Held {
+        let (entries, places, order, owed, alarm) = Default::default();
+        Held { entries, places, order, owed, alarm, bytes: 0, most }
+    }
+
+    pub fn load(&mut self, mut records: Vec<HeldRecord>, node: &str, losses: &Losses<'_>) {
+        records.sort_by_key(|record| if record.seq == 0 { u64::MAX } else { record.seq });
+        for HeldRecord { id, seq, mark, bytes } in records {
+            let Some(form) = HeldForm::of(&FleetEntry::read(&bytes), &bytes, node) else { continue };
+            self.insert(HeldForm { id: id.clone(), mark, ..form }, losses.now);
+            match seq {
+                0 => self.lose(&id, losses),
+                // Nobody knows which of two it is: both are looked for.
+                seq if self.places.contains_key(&seq) => {
+                    let other = self.places[&seq].clone();
+                    [id, other].iter().for_each(|id| self.lose(id, losses));
+                }
+                seq => self.place(&id, seq),
+            }
+        }
+    }
+
+    pub fn queue(&mut self, form: HeldForm, now: Instant) -> Vec<HeldRecord> {
+        let id = form.id.clone();
+        self.insert(form, now);
+        let mut changed = self.prune(now);
+        changed.extend(self.record(&id));
+        changed
+    }
+
+    /// The log has acknowledged an entry under that number, when this node had read those up to `applied`.
+    pub fn acknowledged(&mut self, id: &str, seq: u64, applied: u64, losses: &Losses<'_>) {
+        let Some(entry) = self.entries.get(id) else { return };
+        if !matches!(entry.state, HeldState::Queued) {
+            return;
+        }
+        match seq <= applied || self.places.contains_key(&seq) {
+            true => self.lose(id, losses),
+            false => self.place(id, seq),
+        }
+    }
+
+    pub fn refused(&mut self, id: &str) -> Option<HeldRecord> {
+        let is_queued = self.entries.get(id).is_some_and(|entry| matches!(entry.state, HeldState::Queued));
+        if is_queued { self.remove(id) } else { None }
+    }
+
+    pub fn refused_again(&mut self, id: &str, until: Instant, pending: PendingInvalidation) {
+        if let Some(entry) = self.entries.get_mut(id).filter(|entry| matches!(entry.state, HeldState::Queued)) {
+            entry.state = HeldState::Lost(until, pending);
+        }
+    }
+
+    pub fn newest(&self) -> u64 {
+        self.places.last_key_value().map_or(0, |(seq, _)| *seq)
+    }
+
+    /// Numbers at which a log can be recognised, up to `last`: the newest one, then ever larger steps back.
+    pub fn probes(&self, last: u64, bounds: &LogBounds) -> Vec<(u64, u64)> {
+        let last = last.min(bounds.last);
+        if bounds.first > last {
+            return Vec::new();
+        }
+        let is_unique = |(seq, id): (&u64, &String)| {
+            let form = &self.entries.get(id)?.form;
+            form.is_unique.then_some((*seq, form.mark))
+        };
+        let all: Vec<(u64, u64)> = self.places.range(bounds.first..=last).rev().filter_map(is_unique).collect();
+        let mut at = 0;
+        let mut probes = Vec::new();
+        while let Some(probe) = all.get(at) {
+            probes.push(*probe);
+            at = at * 2 + 1;
+        }
+        // The oldest one, where the steps have passed it by.
+        probes.extend(all.last().filter(|last| probes.last() != Some(last)));
+        probes
+    }
+
+    pub fn is_at(&self, seq: u64, mark: u64) -> bool {
+        let entry = self.places.get(&seq).and_then(|id| self.entries.get(id));
+        entry.is_some_and(|entry| entry.form.mark == mark)
+    }
+
+    pub fn lose_between(&mut self, from: u64, to: u64, losses: &Losses<'_>) -> Vec<HeldRecord> {
+        if from > to || base::failpoint::fault("an entry that the log has lost and nobody misses") {
+            return Vec::new();
+        }
+        let lost: Vec<String> = self.places.range(from..=to).map(|(_, id)| id.clone()).collect();
+        lost.iter().for_each(|id| self.lose(id, losses));
+        lost.iter().filter_map(|id| self.record(id)).collect()
+    }
+
+    pub fn read(&mut self, seq: u64, form: Option<HeldForm>, losses: &Losses<'_>) -> Vec<HeldRecord> {
+        let id = form.as_ref().map(|form| form.id.clone());
+        let is_other = self.places.get(&seq).is_some_and(|known| Some(known) != id.as_ref());
+        let mut changed = if is_other { self.lose_between(seq, seq, losses) } else { Vec::new() };
+        if let Some(form) = form {
+            let id = form.id.clone();
+            let losses_before = self.entries.get(&id).map_or(0, |entry| entry.losses);
+            self.insert(form, losses.now);
+            self.entries.entry(id.clone()).and_modify(|entry| entry.losses = losses_before);
+            self.place(&id, seq);
+            self.owed.remove(&id);
+            changed.extend(self.record(&id));
+        }
+        changed.extend(self.prune(losses.now));
+        changed
+    }
+
+    /// Everything was invalidated on this node: the numbers don't mean anything any more. If entries were lost that
+    /// nobody may hold, all nodes have to do the same; what was only trimmed is appended once more.
+    pub fn forsake(&mut self, gap: Option<&Gap>, alarm: String, node: &str, losses: &Losses<'_>) -> Vec<HeldRecord> {
+        let logged: Vec<String> = std::mem::take(&mut self.places).into_values().collect();
+        if !gap.is_some_and(|gap| gap.has_lost) {
+            logged.iter().for_each(|id| self.lose(id, losses));
+            return logged.iter().filter_map(|id| self.record(id)).collect();
+        }
+        let owed: Vec<String> = std::mem::take(&mut self.owed).into_iter().collect();
+        let gone = |held: &HeldEntry| !matches!(held.state, HeldState::Queued);
+        let old = logged.into_iter().chain(owed).filter(|id| self.entries.get(id).is_some_and(gone));
+        let old: Vec<String> = old.collect();
+        let mut changed: Vec<HeldRecord> = old.iter().filter_map(|id| self.remove(id)).collect();
+        if base::failpoint::fault("a loss of which nobody is told") {
+            return changed;
+        }
+        let bytes = everything(&alarm, node, "the log has lost entries that may be held by nobody");
+        let form = HeldForm { id: alarm.clone(), mark: 0, bytes, is_own: false, is_unique: true };
+        self.insert(form, losses.now);
+        self.lose(&alarm, losses);
+        changed.extend(self.record(&alarm));
+        self.alarm = Some(alarm);
+        changed
+    }
+
+    /// Another node has told all what this one was going to tell.
+    pub fn is_told(&mut self) -> Option<HeldRecord> {
+        let alarm = self.alarm.take()?;
+        let is_lost = self.entries.get(&alarm).is_some_and(|entry| matches!(entry.state, HeldState::Lost(..)));
+        if is_lost { self.remove(&alarm) } else { None }
+    }
+
+    pub fn due(&mut self, now: Instant, most: usize) -> Vec<LostEntry> {
+        let is_due = |id: &&String| {
+            let state = self.entries.get(*id).map(|entry| &entry.state);
+            matches!(state, Some(HeldState::Lost(due, _)) if *due <= now)
+        };
+        let due: Vec<String> = self.owed.iter().filter(is_due).take(most).cloned().collect();
+        due.into_iter().filter_map(|id| self.take_lost(id)).collect()
+    }
+
+    /// Number of entries that were lost and haven't been read again.
+    pub fn owed(&self) -> u64 {
+        self.owed.len() as u64
+    }
+
+    pub fn records(&self) -> Vec<HeldRecord> {
+        self.entries.keys().filter_map(|id| self.record(id)).collect()
+    }
+
+    fn take_lost(&mut self, id: String) -> Option<LostEntry> {
+        let entry = self.entries.get_mut(&id)?;
+        match std::mem::replace(&mut entry.state, HeldState::Queued) {
+            HeldState::Lost(_, pending) => {
+                let key = format!("{id}.{}", entry.losses);
+                Some(LostEntry { id, key, bytes: entry.form.bytes.clone(), pending })
+            }
+            state => {
+                entry.state = state;
+                None
+            }
+        }
+    }
+
+    fn insert(&mut self, form: HeldForm, now: Instant) {
+        let (id, cost) = (form.id.clone(), form.bytes.len() + COST);
+        let is_new = self.take(&id).is_none();
+        self.bytes += cost;
+        self.entries.insert(id.clone(), HeldEntry { form, state: HeldState::Queued, losses: 0 });
+        if is_new {
+            self.order.push_back((now, id));
+        }
+    }
+
+    fn place(&mut self, id: &str, seq: u64) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.state = HeldState::Logged(seq);
+            self.places.insert(seq, id.to_owned());
+        }
+    }
+
+    fn lose(&mut self, id: &str, losses: &Losses<'_>) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        if let HeldState::Logged(seq) = entry.state {
+            self.places.remove(&seq);
+        }
+        if !matches!(entry.state, HeldState::Lost(..)) {
+            entry.state = losses.lost(entry.form.is_own);
+            entry.losses += 1;
+            self.owed.insert(id.to_owned());
+        }
+    }
+
+    fn take(&mut self, id: &str) -> Option<HeldEntry> {
+        let entry = self.entries.remove(id)?;
+        self.bytes -= entry.form.bytes.len() + COST;
+        if let HeldState::Logged(seq) = entry.state
+            && self.places.get(&seq).is_some_and(|there| there == id)
+        {
+            self.places.remove(&seq);
+        }
+        Some(entry)
+    }
+
+    fn remove(&mut self, id: &str) -> Option<HeldRecord> {
+        self.owed.remove(id);
+        self.take(id).map(|_| HeldRecord { id: id.to_owned(), seq: 0, mark: 0, bytes: Arc::default() })
+    }
+
+    fn record(&self, id: &str) -> Option<HeldRecord> {
+        let HeldEntry { form, state, .. } = self.entries.get(id)?;
+        let seq = if let HeldState::Logged(seq) = state { *seq } else { 0 };
+        Some(HeldRecord { id: id.to_owned(), seq, mark: form.mark, bytes: form.bytes.clone() })
+    }
+
+    /// Lets go of the oldest ones beyond the bounds. What isn't in the log is kept.
+    fn prune(&mut self, now: Instant) -> Vec<HeldRecord> {
+        let mut gone = Vec::new();
+        for _ in 0..self.order.len() {
+            let is_old = |(since, _): &(Instant, String)| now.saturating_duration_since(*since) > AGE;
+            let has_many = self.entries.len() > self.most || self.bytes > BYTES;
+            if !has_many && !self.order.front().is_some_and(is_old) {
+                break;
+            }
+            let Some((_, id)) = self.order.pop_front() else { break };
+            match self.entries.get(&id).map(|entry| &entry.state) {
+                Some(HeldState::Logged(_)) => gone.extend(self.remove(&id)),
+                Some(HeldState::Queued | HeldState::Lost(..)) => self.order.push_back((now, id)),
+                None => {}
+            }
+        }
+        gone
+    }
+}

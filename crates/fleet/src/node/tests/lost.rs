@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A log that loses what it has acknowledged, and the nodes that bring it back.
+
+use super::*;
+
+struct Stepped {
+    node: Node,
+    witness: Arc<Witness>,
+    follower: Follower,
+    appender: Appender,
+}
+
+struct Nodes {
+    log: Log,
+    clock: Arc<Mutex<Instant>>,
+}
+
+impl Nodes {
+    fn new() -> Nodes {
+        Nodes { log: Log::default(), clock: Arc::new(Mutex::new(base::clock::now())) }
+    }
+
+    fn node(&self, name: &str, held: usize, former: Option<&Witness>) -> Stepped {
+        let settings = FleetSettings::parse(&format!("nats://x,wait=1h,node={name}")).unwrap();
+        let (now, draw) = (self.clock.clone(), mark(name.as_bytes()) + u64::from(former.is_some()));
+        let node = Node::simulated(settings, draw, held, move || *now.lock());
+        let witness = Arc::new(Witness::default());
+        if let Some(former) = former {
+            *witness.held.lock() = former.held.lock().clone();
+        }
+        let position = former.and_then(|former| former.kept.lock().clone());
+        let connect = Arc::new(self.log.clone());
+        let follower = node.follower(connect.clone(), witness.clone(), position);
+        Stepped { appender: node.appender(connect, witness.clone()), node, witness, follower }
+    }
+
+    /// Takes steps of these for a while: all have what the log has, and nothing is owed any more.
+    #[track_caller]
+    fn settle(&self, nodes: &mut [&mut Stepped]) {
+        for _ in 0..400 {
+            for stepped in nodes.iter_mut() {
+                stepped.follower.step();
+                stepped.appender.step();
+            }
+            *self.clock.lock() += Duration::from_millis(25);
+        }
+        let end = self.log.look().unwrap().entries.len() as u64;
+        for stepped in nodes {
+            let status = stepped.node.status();
+            assert!((status.applied, status.gate, status.owed) == (end, Gate::Open, 0), "{end}: {status:?}");
+        }
+    }
+
+    /// The log as it was after so many entries, in which others have appended these.
+    fn go_back(&self, entries: usize, others: &[&str]) {
+        self.log.set_away(true);
+        self.log.change(|kept| kept.entries.truncate(entries));
+        others.iter().for_each(|why| _ = self.log.named(why));
+    }
+
+    #[track_caller]
+    fn come_back(&self, nodes: &mut [&mut Stepped]) {
+        nodes.iter_mut().for_each(|stepped| _ = stepped.follower.step());
+        self.log.set_away(false);
+        self.settle(nodes);
+    }
+}
+
+impl Stepped {
+    /// The entries carried out since the last call.
+    fn seen(&self) -> Vec<String> {
+        let seen = std::mem::take(&mut *self.witness.seen.lock());
+        seen.into_iter().filter(|seen| !["Open", "Closed"].contains(&&seen[..])).collect()
+    }
+}
+
+#[test]
+fn a_node_that_stood_before_a_lost_entry_gets_it_from_one_that_had_it() {
+    for others in [&[][..], &["other"], &["other", "another", "third"]] {
+        let nodes = Nodes::new();
+        let (mut a, mut b) = (nodes.node("a", HELD, None), nodes.node("b", HELD, None));
+        nodes.settle(&mut [&mut a, &mut b]);
+        nodes.log.named("one");
+        nodes.settle(&mut [&mut a, &mut b]);
+        nodes.log.named("two");
+        nodes.settle(&mut [&mut a]);
+        let _ = (a.seen(), b.seen());
+        nodes.go_back(1, others);
+        nodes.come_back(&mut [&mut a, &mut b]);
+        let (seen, status) = (b.seen(), b.node.status());
+        assert!(seen.contains(&"two".to_owned()) && status.gaps == 0, "{others:?}: {seen:?}");
+        let (seen, status) = (a.seen(), a.node.status());
+        assert!(others.iter().all(|other| seen.contains(&(*other).to_owned())), "{others:?}: {seen:?}");
+        assert_eq!((status.gaps, status.restored), (0, 1), "{others:?}");
+    }
+}
+
+#[test]
+fn an_own_entry_that_never_came_back_is_appended_again() {
+    let nodes = Nodes::new();
+    let (mut a, mut b) = (nodes.node("a", HELD, None), nodes.node("b", HELD, None));
+    nodes.log.named("one");
+    nodes.settle(&mut [&mut a, &mut b]);
+    let mut announced = std::pin::pin!(a.node.append(Invalidation::All("own".into()), 1.0));
+    let mut outcome = || announced.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    a.appender.step();
+    assert_eq!(outcome(), Poll::Ready(Ok(2)), "it is acknowledged, and not read yet");
+    let _ = b.seen();
+    nodes.go_back(1, &["other"]);
+    nodes.come_back(&mut [&mut a, &mut b]);
+    assert_eq!(b.seen(), ["other", "own"]);
+}
+
+#[test]
+fn what_a_dead_node_had_seen_its_successor_appends_again() {
+    let nodes = Nodes::new();
+    let (mut a, mut b) = (nodes.node("a", HELD, None), nodes.node("b", HELD, None));
+    nodes.log.named("one");
+    nodes.settle(&mut [&mut a, &mut b]);
+    nodes.log.named("two");
+    nodes.settle(&mut [&mut a]);
+    let _ = b.seen();
+    nodes.go_back(1, &["other"]);
+    nodes.come_back(&mut [&mut b]);
+    assert_eq!(b.seen(), ["other"]);
+    let mut successor = nodes.node("a", HELD, Some(&a.witness));
+    nodes.settle(&mut [&mut successor, &mut b]);
+    assert_eq!((b.seen(), successor.node.status().gaps), (vec!["two".to_owned()], 0));
+}
+
+#[test]
+fn an_entry_that_got_its_number_again_is_not_the_one_that_was_there() {
+    let nodes = Nodes::new();
+    let (mut a, mut b) = (nodes.node("a", HELD, None), nodes.node("b", HELD, None));
+    nodes.log.named("one");
+    nodes.settle(&mut [&mut a, &mut b]);
+    nodes.log.named("two");
+    nodes.log.named("three");
+    nodes.settle(&mut [&mut a, &mut b]);
+    // While b is away a brings back "two" and "three" behind another entry: one of them has the number 3 again.
+    nodes.go_back(1, &["other"]);
+    b.follower.step();
+    nodes.come_back(&mut [&mut a]);
+    let _ = b.seen();
+    nodes.settle(&mut [&mut a, &mut b]);
+    let seen = b.seen();
+    assert!(nodes.log.look().unwrap().entries.len() == 4 && seen.contains(&"other".to_owned()), "{seen:?}");
+}
+
+#[test]
+fn a_loss_of_more_than_nodes_hold_invalidates_everything_on_all_nodes() {
+    let nodes = Nodes::new();
+    let (mut a, mut b) = (nodes.node("a", 2, None), nodes.node("b", 2, None));
+    nodes.log.named("one");
+    nodes.settle(&mut [&mut a, &mut b]);
+    ["two", "three", "four", "five"].iter().for_each(|why| _ = nodes.log.named(why));
+    nodes.settle(&mut [&mut a]);
+    let _ = (a.seen(), b.seen());
+    // Nobody has "two" and "three" any more, and b hadn't come so far.
+    nodes.go_back(1, &[]);
+    nodes.come_back(&mut [&mut a, &mut b]);
+    let (seen, of_b) = (a.seen(), b.seen());
+    assert_eq!(seen, ["ALL: the log ends at 1, and was at 5 before: it has lost entries", "one"]);
+    assert_eq!(of_b, ["the log has lost entries that may be held by nobody"]);
+    assert_eq!((a.node.status().gaps, b.node.status().gaps), (1, 0));
+}
+
+#[test]
+fn nodes_that_lost_the_same_tell_all_nodes_once() {
+    let nodes = Nodes::new();
+    let mut all: Vec<Stepped> = (0..5).map(|n| nodes.node(&format!("n{n}"), 1, None)).collect();
+    ["one", "two", "three"].iter().for_each(|why| _ = nodes.log.named(why));
+    nodes.settle(&mut all.iter_mut().collect::<Vec<_>>());
+    nodes.go_back(1, &[]);
+    nodes.come_back(&mut all.iter_mut().collect::<Vec<_>>());
+    let entries = nodes.log.look().unwrap().entries.len() - 1;
+    assert!((1..=2).contains(&entries), "{entries} entries");
+}
+
+#[test]
+fn hostile_ids_do_not_make_a_node_append_for_ever() {
+    let nodes = Nodes::new();
+    let mut a = nodes.node("a", HELD, None);
+    let long = "x".repeat(crate::LONGEST);
+    for id in ["", "a\\r\\nPUB x 0", &"i".repeat(9000)] {
+        nodes.log.write(format!(r#"{{"lacquer":1,"id":"{id}","at":1,"all":"why"}}"#).as_bytes());
+        nodes.log.write(format!(r#"{{"lacquer":9,"id":"{id}"}}"#).as_bytes());
+    }
+    nodes.log.write(format!(r#"{{"lacquer":1,"at":1,"all":"{long}"}}"#).as_bytes());
+    nodes.log.named("known");
+    nodes.settle(&mut [&mut a]);
+    nodes.log.named("more");
+    nodes.settle(&mut [&mut a]);
+    nodes.go_back(0, &[]);
+    nodes.log.named("other");
+    nodes.come_back(&mut [&mut a]);
+    let entries = nodes.log.look().unwrap().entries;
+    assert!(entries.len() <= 11 && entries.iter().all(|entry| entry.len() <= crate::LONGEST), "{}", entries.len());
+}
