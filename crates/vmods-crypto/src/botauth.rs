@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::RwLock;
 use tables::Tag;
+use tables::counters::Main;
 use vmod_support::args::fail;
 use vmod_support::files::ParsedFiles;
 use vrt::vmod::{BOOL, CallResult, INT, Methods, STRING, VmodCall, give};
@@ -20,7 +21,7 @@ mod nonces;
 mod verdict;
 
 use agents::{Agent, AgentList};
-use directories::{Directories, Found};
+use directories::{Directories, FetchTurn, Found};
 use keys::KeySet;
 use nonces::Nonces;
 use verdict::{Judged, KnownKey, Outcome, Rules, TAG, Verdict};
@@ -174,6 +175,9 @@ fn verify(this: &Arc<Verifier>, call: &mut VmodCall<'_>) -> CallResult<BOOL> {
             let verdict = this.judge(call);
             let (agent, keyid) = (verdict.agent.as_deref().unwrap_or("-"), verdict.keyid.as_deref().unwrap_or("-"));
             let (outcome, reason) = (verdict.outcome, &verdict.reason);
+            if let Some(main) = call.ctx.main_counters() {
+                count(main, outcome);
+            }
             let log = call.ctx.log();
             log.putf(
                 Tag::VclLog,
@@ -190,6 +194,15 @@ fn verify(this: &Arc<Verifier>, call: &mut VmodCall<'_>) -> CallResult<BOOL> {
         }
     };
     give(outcome == Outcome::Verified)
+}
+
+fn count(main: &Main, outcome: Outcome) {
+    match outcome {
+        Outcome::None => {}
+        Outcome::Unverified => main.bot_unverified.inc(),
+        Outcome::Forged => main.bot_forged.inc(),
+        Outcome::Verified => main.bot_verified.inc(),
+    }
 }
 
 fn given<'a>(this: &Arc<Verifier>, call: &'a mut VmodCall<'_>) -> &'a mut Option<Verdict> {
@@ -211,51 +224,63 @@ impl Verifier {
             Scheme::Https => true,
         };
         let (clock, log) = (call.ctx.clock().clone(), call.ctx.log().ring().clone());
-        let now = clock.real().0;
+        let (now, main) = (clock.real().0, call.ctx.main_counters());
         let Some(head) = call.ctx.head(HeadId::Req) else {
             return Verdict::without_key(Outcome::None, "there is no request here".to_owned());
         };
-        let mut keys = |agent: Option<&Agent>, keyid: &str| self.find_key(agent, keyid, &clock, &log);
+        let mut keys = |agent: Option<&Agent>, keyid: &str| {
+            let (found, turn) = self.find_key(agent, keyid, &clock);
+            if let Some(turn) = turn {
+                if let Some(main) = main {
+                    main.bot_directory_fetches.inc();
+                }
+                fetch::start(turn, log.clone());
+            }
+            found
+        };
         verdict::judge(&Judged { head, is_https, now }, &self.rules, &mut keys)
     }
 
+    /// The key, and the fetch that is due.
     fn find_key(
         &self,
         agent: Option<&Agent>,
         keyid: &str,
         clock: &base::Clock,
-        log: &Arc<shm::vsl::LogRing>,
-    ) -> Result<KnownKey, String> {
-        let now = clock.real().0;
-        let files = self.files.read();
-        let of = |owner: Option<&Agent>| {
-            files
-                .iter()
-                .filter(|file| file.agent.as_ref() == owner)
-                .find_map(|file| file.keys.find(keyid, now).cloned())
+    ) -> (Result<KnownKey, String>, Option<FetchTurn>) {
+        if let Some(found) = self.find_in_files(agent, keyid, clock.real().0) {
+            return (found, None);
+        }
+        let Some(agent) = agent else { return (Err("unknown key, and no Signature-Agent".to_owned()), None) };
+        let Some(lane) = self.agents.lane(agent) else {
+            return (Err("the agent isn't in the list".to_owned()), None);
         };
-        if let Some(key) = agent.and_then(|agent| of(Some(agent))) {
-            return Ok(KnownKey { key, is_agents: true });
-        }
-        if let Some(key) = of(None) {
-            return Ok(KnownKey { key, is_agents: false });
-        }
-        let Some(agent) = agent else { return Err("unknown key, and no Signature-Agent".to_owned()) };
-        if files.iter().any(|file| file.agent.as_ref() == Some(agent)) {
-            return Err("unknown key".to_owned());
-        }
-        let Some(lane) = self.agents.lane(agent) else { return Err("the agent isn't in the list".to_owned()) };
         let (found, turn) = DIRECTORIES.find(agent, lane, keyid, clock);
-        if let Some(turn) = turn {
-            fetch::start(turn, log.clone());
-        }
-        match found {
+        let found = match found {
             Found::Key(key) => Ok(KnownKey { key, is_agents: true }),
             Found::NoSuchKey => Err("unknown key".to_owned()),
             Found::Fetching => Err("unknown key: the directory is being fetched".to_owned()),
             Found::NoTurn => Err("unknown key: too many directories are being fetched".to_owned()),
             Found::Failed(reason) => Err(format!("unknown key: the directory can't be fetched: {reason}")),
+        };
+        (found, turn)
+    }
+
+    /// The answer of the files, if they have one.
+    fn find_in_files(&self, agent: Option<&Agent>, keyid: &str, now: f64) -> Option<Result<KnownKey, String>> {
+        let files = self.files.read();
+        let key_of = |owner: Option<&Agent>| {
+            let mut of_owner = files.iter().filter(|file| file.agent.as_ref() == owner);
+            of_owner.find_map(|file| file.keys.find(keyid, now).cloned())
+        };
+        if let Some(key) = agent.and_then(|agent| key_of(Some(agent))) {
+            return Some(Ok(KnownKey { key, is_agents: true }));
         }
+        if let Some(key) = key_of(None) {
+            return Some(Ok(KnownKey { key, is_agents: false }));
+        }
+        let has_file = agent.is_some() && files.iter().any(|file| file.agent.as_ref() == agent);
+        has_file.then(|| Err("unknown key".to_owned()))
     }
 }
 

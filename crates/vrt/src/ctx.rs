@@ -11,6 +11,7 @@ use base::Clock;
 use message::Head;
 use shm::vsl::TxnLog;
 use tables::Compat;
+use tables::counters::Main;
 use tables::tags::Tag;
 use tables::vclvars::{HeadId, Var};
 
@@ -147,6 +148,11 @@ pub trait Ctx {
     /// `std.late_100_continue(late)`; only called in `vcl_recv`.
     fn late_100_continue(&mut self, late: bool) {
         let _ = late;
+    }
+
+    /// Counters of the worker; `None` where no request is served.
+    fn main_counters(&self) -> Option<&'static Main> {
+        None
     }
 
     /// `std.set_ip_tos(tos)`: silently nothing on a connection that isn't IP.

@@ -12,6 +12,7 @@ use message::{Head, HeadLimits};
 use params::Params;
 use shm::vsl::TxnLog;
 use tables::Compat;
+use tables::counters::Main;
 use tables::tags::Tag;
 use tables::vclsubs::Method;
 use tables::vclvars::{HeadId, Var};
@@ -387,6 +388,10 @@ impl Ctx for ReqView<'_, '_> {
 
     fn late_100_continue(&mut self, late: bool) {
         self.client.body.set_late(late);
+    }
+
+    fn main_counters(&self) -> Option<&'static Main> {
+        Some(self.engine().main)
     }
 
     fn set_ip_tos(&mut self, tos: i64) -> Result<(), VclFailure> {

@@ -400,6 +400,10 @@ set! {
     steps_long: Counter Info Integer "" "Timed steps that took more than 500 microseconds";
     stints: Counter Info Integer "" "Times a task yielded to others" => "It had worked for about 200 microseconds and had more to do.";
     pipelined_stints: Counter Info Integer "" "Times a connection with pipelined requests yielded to others" => "They are also counted in stints.";
+    bot_verified: Counter Info Integer "" "Signed requests that botauth verified" => "A request counts once for each verifier of import botauth that VCL asks. Requests without a signature for Web Bot Auth aren't counted.";
+    bot_unverified: Counter Info Integer "" "Signed requests that botauth couldn't verify" => "The VCL_Log record of the request has the reason: an unknown key, an expired signature and the like.";
+    bot_forged: Counter Info Integer "" "Signed requests whose signature isn't that of its key" => "The signature names a known key. A part that it covers was changed, or the key's owner didn't make it.";
+    bot_directory_fetches: Counter Info Integer "" "Key directories of bots that were fetched" => "Failed fetches are counted, too; an Error record says why.";
 }
 
 set! {

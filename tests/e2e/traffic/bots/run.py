@@ -134,6 +134,9 @@ def signer(report, program, bed):
                 got = v.verdict(fields, signed.PATH)
                 report.check(got == good, f"{components}, {form}: {got}")
         report.check(len(d.asked) == 1, f"the directory is asked once: {d.asked}")
+        report.comes(lambda: v.counter("MAIN.bot_directory_fetches"), 1, "and that is counted")
+        report.comes(lambda: v.counter("MAIN.bot_verified"), lambda count: count >= 11, "verified requests are counted")
+        report.comes(lambda: v.counter("MAIN.bot_unverified"), lambda count: count >= 1, "unverified ones are counted")
         method, path, fields = d.asked[0]
         report.check((method, path, fields.get("host"), fields.get("accept")) == ("GET", PATH, d.agent, KIND), f"the question: {d.asked[0]}")
 
@@ -152,6 +155,7 @@ def changed(report, program, bed):
         report.check(got == forged, f"another signer under this keyid: {got}")
         got = v.verdict(sign(Key(), d.agent))
         report.check(got == f"unverified|{d.agent}|unknown key", f"another key is unknown, not forged: {got}")
+        report.comes(lambda: v.counter("MAIN.bot_forged"), 5, "forged requests are counted")
         gone = [(n, v) for n, v in fields if n != "X-List"]
         got = v.verdict(gone, signed.PATH)
         report.check(got == 'unverified||"x-list": isn\'t in the request', f"a field that was removed: {got}")
