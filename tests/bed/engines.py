@@ -21,7 +21,9 @@ PASSWORD = "se:cr@t"
 class Engine:
     """One server. `secure`: with TLS and a password. Its port stays the same over restarts."""
 
-    def __init__(self, secure=False):
+    def __init__(self, secure=False, rights=None):
+        """`rights`: the name of a log. The server then has one user, with no more rights than docs/fleet.md lists for it."""
+        self.rights = rights
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="lacquer-fleet."))
         os.chmod(self.dir, 0o755)
         self.data, self.port, self.secure, self.proc = self.dir / "data", free_port(), secure, None
@@ -73,6 +75,9 @@ class Engine:
         """For --fleet."""
         if self.secure:
             return f"{self.schemes[1]}://u@localhost:{self.port},password-file={self.dir / 'password'},ca={self.ca['ca']}"
+        if self.rights:
+            (self.dir / "password").write_text(PASSWORD + "\n")
+            return f"{self.schemes[0]}://u@127.0.0.1:{self.port},password-file={self.dir / 'password'}"
         return f"{self.schemes[0]}://127.0.0.1:{self.port}"
 
     def close(self):
@@ -97,6 +102,13 @@ class Nats(Engine):
         if self.secure:
             text += f'tls {{ cert_file: "{self.ca["cert"]}", key_file: "{self.ca["key"]}" }}\n'
             text += f'authorization {{ user: u, password: "{PASSWORD}" }}\n'
+        if self.rights:
+            name = self.rights
+            streams = [f"LACQUER_{name}", f"LACQUER-NODES_{name}", f"LACQUER-BOARD_{name}"]
+            api = [f"$JS.API.{word}.{stream}" for word in ("STREAM.INFO", "STREAM.CREATE", "CONSUMER.CREATE") for stream in streams]
+            publish = [f"lacquer.{name}", f"lacquer.{name}.>", *api, f"$JS.API.DIRECT.GET.LACQUER-BOARD_{name}", "$JS.FC.>"]
+            rights = json.dumps({"publish": publish, "subscribe": ["_INBOX.>"]})
+            text += f'authorization {{ users: [ {{ user: u, password: "{PASSWORD}", permissions: {rights} }} ] }}\n'
         (self.dir / "conf").write_text(text)
         return ["nats-server", "-c", str(self.dir / "conf")]
 
@@ -195,11 +207,14 @@ class Redis(Engine):
         if self.secure:
             return [*words, "--port", "0", "--tls-port", str(self.port), "--tls-cert-file", self.ca["cert"], "--tls-key-file", self.ca["key"],
                     "--tls-ca-cert-file", self.ca["ca"], "--tls-auth-clients", "no", "--user", "u", "on", f">{PASSWORD}", "~*", "+@all", "--user", "default", "off"]
+        if self.rights:
+            commands = "xadd xread xinfo wait role get set getrange pttl sadd srem srandmember watch unwatch multi exec".split()
+            words += ["--user", "u", "on", f">{PASSWORD}", f"~lacquer:{{{self.rights}}}*", *(f"+{c}" for c in commands), "--user", "default", "off"]
         return [*words, "--port", str(self.port)]
 
     def is_up(self):
         """It has read its file."""
-        return super().is_up() and (self.secure or self.ask("PING") == b"+PONG\r\n")
+        return super().is_up() and (self.secure or self.rights or self.ask("PING") == b"+PONG\r\n")
 
     def ask(self, *words):
         line = b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in (w if isinstance(w, bytes) else str(w).encode() for w in words))

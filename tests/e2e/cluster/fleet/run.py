@@ -592,6 +592,23 @@ def secure(report, o, make):
         report.check(until(LIMIT, lambda: "certificate" in d.status()["append"].get("why", "").lower() or "issuer" in d.status()["append"].get("why", "").lower()), f"an authority that isn't trusted: {d.status()}")
 
 
+def restricted(report, o, make):
+    """A user with the rights that docs/fleet.md lists, and no others, is sufficient for the log and the board."""
+    with Fleet(o, lambda _secure: make(rights="web"), 2) as f:
+        report.check(f.follow(), f"they follow: {[n.status() for n in f.nodes]}")
+        a, b = f.nodes
+        report.check(not b.walk(["/1"]), "it is there")
+        f.pages.change("/1")
+        report.check(a.ask("/1", "PURGE").status == 200 and b.follows(1) and not b.walk(["/1"]), f"a purge reaches the other node: {b.status()}")
+        report.comes(lambda: b.counter("FLEET.nodes"), 2, "they know each other")
+        first = f.engine.proc.pid
+        f.engine.end(signal.SIGTERM)
+        f.engine.start()
+        report.check(f.engine.proc.pid != first and f.follow() and a.ask("/2", "PURGE").status == 200 and b.follows(2), "and after a restart")
+        for node in f.nodes:
+            report.check(not any(word in node.output().lower() for word in ("permission", "noperm")), f"nothing is refused: {node.output()[-500:]}")
+
+
 def metrics(lacquer, node, lines):
     """What `lacquer watch` beside a node has for Prometheus, once that has all of these lines."""
     p = subprocess.Popen([lacquer, "watch", "-n", str(node.v.n), "-a", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -804,7 +821,7 @@ def without(report, o):
         report.check(p.returncode == 2 and wanted in p.stderr, f"{words}: {p.returncode} {p.stderr}")
 
 
-CASES = (everywhere, ages, killed, worker_dies, upgraded, held, away, killed_while_purging, trimmed, replaced, restored, strange, full, started_without, stale_cap, secure, members, board, delay, shown)
+CASES = (everywhere, ages, killed, worker_dies, upgraded, held, away, killed_while_purging, trimmed, replaced, restored, strange, full, started_without, stale_cap, secure, restricted, members, board, delay, shown)
 
 # Cases that take a minute each, and with which server they run without --full.
 ONCE = {members: "NATS", deploy.rolled_out: "NATS", deploy.taken_back: "Redis", deploy.untended: "Redis", deploy.orphaned: "NATS"}
