@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -152,7 +152,7 @@ struct Shared {
     own: Mutex<Own>,
     held: Mutex<Held>,
     /// Keeps what is held, once the node has begun.
-    keeper: OnceLock<Arc<dyn Applier>>,
+    keeper: OnceLock<Weak<dyn Applier>>,
     desk: reporter::Desk,
     deployed: Mutex<Option<Deployed>>,
     /// True if the appender has found another log than the one that is followed: the follower has to look which one
@@ -395,6 +395,8 @@ impl Node {
 
     pub fn end(&self) {
         self.0.is_over.store(true, Relaxed);
+        // They hold the node.
+        self.0.held.lock().let_go();
         self.0.desk.ring();
         self.0.bell.notify_all();
     }
@@ -518,6 +520,9 @@ impl Shared {
                 self.bell.notify_one();
                 waker.into_iter().for_each(Waker::wake);
             }
+            Err(entry) if entry.until.is_none() => {
+                self.held.lock().refused_again(&entry.id, self.now() + OTHERS_DELAY, entry.pending);
+            }
             Err(entry) => entry.outcome.set(Err(self.away("too much waits for it"))),
         }
     }
@@ -527,7 +532,7 @@ impl Shared {
     }
 
     fn set_keeper(self: &Arc<Shared>, keeper: &Arc<dyn Applier>) {
-        if self.keeper.set(keeper.clone()).is_err() {
+        if self.keeper.set(Arc::downgrade(keeper)).is_err() {
             return;
         }
         let records = keeper.held();
@@ -540,7 +545,7 @@ impl Shared {
     }
 
     fn keep(&self, changed: Vec<HeldRecord>) {
-        if let Some(keeper) = self.keeper.get() {
+        if let Some(keeper) = self.keeper.get().and_then(Weak::upgrade) {
             changed.into_iter().for_each(|record| keeper.hold(record));
         }
     }

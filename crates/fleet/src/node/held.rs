@@ -278,7 +278,11 @@ impl Held {
         due.into_iter().filter_map(|id| self.take_lost(id)).collect()
     }
 
-    /// Number of entries that were lost and haven't been read again.
+    /// Drops all without a change in the journal: the node ends.
+    pub fn let_go(&mut self) {
+        *self = Held::new(self.most);
+    }
+
     pub fn owed(&self) -> u64 {
         self.owed.len() as u64
     }
