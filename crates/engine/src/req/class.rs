@@ -57,7 +57,8 @@ impl Req {
         }
         let (class, cost) = self.choose_class();
         let Some(class) = class else { return Ok(Some(Box::new(ClassWorker::free(&self.client.sess, cost)))) };
-        let is_speculative = self.is_speculative();
+        // Fragments inherit the header, and a refused one would leave an error in a page that is delivered.
+        let is_speculative = !self.esi.is_fragment() && self.is_speculative();
         let takes_page = !is_speculative && self.takes_page();
         let token = if takes_page { self.place_token(class) } else { None };
         match classes::enter(
