@@ -386,7 +386,14 @@ impl Follower {
         if self.lost.is_some() || base::failpoint::fault("a lost entry that isn't appended again") {
             return;
         }
-        let due = self.shared.held.lock().due(self.shared.now(), AGAIN);
+        let (due, owed) = {
+            let mut held = self.shared.held.lock();
+            (held.due(self.shared.now(), AGAIN), held.owed())
+        };
+        // The appender and new entries change it, too.
+        if self.shared.status.lock().owed != owed {
+            self.shared.change(&*self.applier, |status| status.owed = owed);
+        }
         for lost in due {
             let bytes = self.shared.once_more(&lost.id, &lost.bytes);
             let (outcome, pending) = (Arc::new(Outcome::default()), lost.pending);
