@@ -45,7 +45,7 @@ impl Distinct {
         self.words[bit / 64] |= 1 << (bit % 64);
     }
 
-    /// Number of different things: exact up to 16.
+    /// Number of different things: exact up to 16, or up to the number of words if there are fewer.
     pub fn estimate(&self) -> f64 {
         if let Some(held) = self.exact {
             return held as f64;

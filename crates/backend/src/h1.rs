@@ -552,7 +552,9 @@ fn is_interim(status: u16) -> bool {
 }
 
 fn takes_the_rest(beresp: &mut Head) -> bool {
-    (200..400).contains(&beresp.status()) && matches!(hop::connection(beresp), Ok(Persistence::Keep))
+    (200..400).contains(&beresp.status())
+        && matches!(hop::connection(beresp), Ok(Persistence::Keep))
+        && !matches!(response_framing(beresp, false), Ok(Framing::Eof) | Err(_))
 }
 
 #[cfg(test)]

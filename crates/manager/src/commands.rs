@@ -249,7 +249,6 @@ impl Manager {
         }
     }
 
-    /// Sets (or resets, without a value) a parameter here and in the worker. `-j` answers with `param.show -j`.
     /// The counter holds the state: an upgrade carries it over, and readers of counters see it.
     fn drain(&mut self, request: &CliRequest) -> CliReply {
         match request.arg(0) {
@@ -269,6 +268,7 @@ impl Manager {
         self.server.memory.as_ref().is_some_and(|memory| memory.counters.draining.get() > 0)
     }
 
+    /// Sets (or resets, without a value) a parameter here and in the worker. `-j` answers with `param.show -j`.
     fn param_set(&mut self, name: &str, value: Option<&str>, request: &CliRequest) -> CliReply {
         let done = match value {
             Some(value) => self.params.set(name, value),

@@ -9,7 +9,7 @@ use std::path::Path;
 use shm::vsc::{CounterMaker, CounterSet};
 use shm::vsm::{self, Owner, Segment, SegmentSet, SetOwner, SharedSegment};
 use tables::Compat;
-use tables::counters::{Counter, Mgt};
+use tables::counters::{Counter, CounterFields, Elem, Mgt};
 
 use crate::jail::Jail;
 use crate::workdir;
@@ -48,6 +48,9 @@ enum LastWords {
 fn owner(ids: Option<(u32, u32)>) -> Option<Owner> {
     ids.map(|(uid, gid)| Owner { uid, gid })
 }
+
+/// Counters that the manager sets anew each second, or whenever it looks at certificates; an upgrade carries all others over.
+const RECOMPUTED: [&str; 5] = ["uptime", "certs_loaded", "certs_expired", "certs_ending", "certs_next_end"];
 
 impl ManagerMemory {
     pub fn create(jail: &Jail, identity: &str, compat: Compat) -> io::Result<ManagerMemory> {
@@ -109,33 +112,20 @@ impl ManagerMemory {
     }
 
     pub fn values(&self) -> Vec<(String, u64)> {
-        self.each_counter().map(|(name, counter)| (name.to_owned(), counter.get())).collect()
+        self.carried().map(|(name, counter)| (name.to_owned(), counter.get())).collect()
     }
 
     pub fn set_values(&self, values: &[(String, u64)]) {
-        for (name, counter) in self.each_counter() {
+        for (name, counter) in self.carried() {
             if let Some((_, value)) = values.iter().find(|(known, _)| known == name) {
                 counter.set(*value);
             }
         }
     }
 
-    fn each_counter(&self) -> impl Iterator<Item = (&'static str, &Counter)> {
-        let c = &self.counters;
-        let all = [
-            ("child_start", &c.child_start),
-            ("child_exit", &c.child_exit),
-            ("child_stop", &c.child_stop),
-            ("child_died", &c.child_died),
-            ("child_dump", &c.child_dump),
-            ("child_panic", &c.child_panic),
-            ("child_distrust", &c.child_distrust),
-            ("acme_issued", &c.acme_issued),
-            ("acme_failed", &c.acme_failed),
-            ("certs_renewed", &c.certs_renewed),
-            ("certs_refused", &c.certs_refused),
-        ];
-        all.into_iter()
+    fn carried(&self) -> impl Iterator<Item = (&'static str, &Counter)> {
+        let found = |elem: &'static Elem| self.counters.by_name(elem.name).map(|counter| (elem.name, counter));
+        Mgt::ELEMS.iter().filter(|elem| !RECOMPUTED.contains(&elem.name)).filter_map(found)
     }
 
     /// A worker that had its memory before this program began.

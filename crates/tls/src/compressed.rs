@@ -7,7 +7,7 @@ use rustls::CertificateCompressionAlgorithm as Algorithm;
 use rustls::compress::{CertCompressor, CompressionFailed, CompressionLevel};
 use zlib_rs::{DeflateConfig, ReturnCode, compress_bound, compress_slice};
 
-/// What clients may choose of, best first. Chromium has br alone, Safari zlib alone, and Firefox both.
+/// The algorithms that clients may choose, best first. Chromium has br alone, Safari zlib alone, and Firefox both.
 pub(crate) const COMPRESSORS: [&dyn CertCompressor; 2] = [&Br, &Zlib];
 
 const BR_QUALITY: i32 = 5;
@@ -129,7 +129,7 @@ mod tests {
         check(&[BR], true);
         check(&[ZLIB], true);
         check(&[], true);
-        // What fails was used: br first, and nothing that isn't ours.
+        // A handshake fails only if the broken algorithm was used: br first, and nothing that isn't ours.
         check(&[BROKEN_BR], false);
         check(&[BROKEN_ZLIB], false);
         check(&[BROKEN_BR, ZLIB], false);

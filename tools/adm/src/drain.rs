@@ -28,7 +28,8 @@ progress.
 ";
 
 const EPILOGUE: &str = "
-The exit status is 0 if the server has drained, 1 if requests are still in progress, 2 if it couldn't be asked.
+The exit status is 0 if the server has drained, 1 if requests are still in progress or the command
+was interrupted, 2 if it couldn't be asked.
 ";
 
 const HELP: &[HelpPart<AdmWords>] = &[

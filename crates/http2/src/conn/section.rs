@@ -44,7 +44,11 @@ impl Sections {
     /// Checks that a frame doesn't make the section larger than `most` bytes; 0: no limit.
     fn check_bytes(&self, header: FrameHeader, most: u32) -> Result<(), Http2Fault> {
         let bytes = self.block.len() as u64 + u64::from(header.len);
-        if most > 0 && bytes > u64::from(most + MOST_AROUND) { Err(Http2Abuse::SectionBytes.into()) } else { Ok(()) }
+        if most > 0 && bytes > u64::from(most) + u64::from(MOST_AROUND) {
+            Err(Http2Abuse::SectionBytes.into())
+        } else {
+            Ok(())
+        }
     }
 
     /// Counts a CONTINUATION; 0: no limit.
