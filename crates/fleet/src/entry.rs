@@ -182,6 +182,11 @@ pub(crate) fn again(bytes: &[u8], id: &str, word: &str) -> Option<Vec<u8>> {
     (bytes.len() <= LONGEST).then_some(bytes)
 }
 
+/// True of what [`again`] makes.
+pub(crate) fn is_again(bytes: &[u8]) -> bool {
+    serde_json::from_slice(bytes).is_ok_and(|object: Map<String, Value>| object.contains_key("again"))
+}
+
 /// A mark by which an entry is recognised: FNV-1a of its bytes, which no two entries of ours share.
 pub fn mark(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))

@@ -37,7 +37,7 @@ const OWN: usize = 65_536;
 
 /// A node leaves entries of others that the log has lost to their makers for so long ...
 const OTHERS_DELAY: Duration = Duration::from_secs(1);
-/// ... and for a part of that, which depends on its name.
+/// ... and for a part of that, which depends on the node's name and the entry's id.
 const OTHERS_SPREAD: Duration = Duration::from_secs(2);
 
 /// Limits of what may be found in the cache.
@@ -552,18 +552,22 @@ impl Shared {
 
     fn with_losses<T>(self: &Arc<Shared>, work: impl FnOnce(&mut Held, &Losses<'_>) -> T) -> T {
         let pending = || PendingInvalidation::new(self);
-        // Nodes that notice the same don't all append the same at once.
-        let spread = mark(self.settings.node.as_bytes()) % OTHERS_SPREAD.as_millis() as u64;
-        let delay = OTHERS_DELAY + Duration::from_millis(spread);
-        let losses = Losses { now: self.now(), delay, pending: &pending };
+        // Nodes that notice the same don't all append the same at once: for each entry another one is first.
+        let delay = |id: &str| {
+            let spread = mark(format!("{} {id}", self.settings.node).as_bytes()) % OTHERS_SPREAD.as_millis() as u64;
+            OTHERS_DELAY + Duration::from_millis(spread)
+        };
+        let losses = Losses { now: self.now(), delay: &delay, pending: &pending };
         work(&mut self.held.lock(), &losses)
     }
 
     fn once_more(&self, id: &str, bytes: &[u8]) -> Vec<u8> {
         let word = self.word("again", self.entries.fetch_add(1, Relaxed));
-        let all =
-            || held::everything(id, &self.settings.node, "an entry that can't be appended again was lost").to_vec();
-        entry::again(bytes, id, &word).unwrap_or_else(all)
+        let all = || {
+            let bytes = held::everything(id, &self.settings.node, "an entry that can't be appended again was lost");
+            entry::again(&bytes, id, &word)
+        };
+        entry::again(bytes, id, &word).or_else(all).unwrap_or_default()
     }
 
     /// A word by which this process names something of its own. Nobody who has seen some of these can guess the next

@@ -18,7 +18,7 @@ use base::hex;
 
 use super::PendingInvalidation;
 use crate::rules::Gap;
-use crate::{FleetEntry, Invalidation, LONGEST, LogBounds, Read, mark};
+use crate::{FleetEntry, Invalidation, LogBounds, Read, entry, mark};
 
 /// Entries that a node holds. [`BYTES`] and [`AGE`] bound them, too.
 pub const HELD: usize = 8192;
@@ -55,20 +55,30 @@ impl HeldForm {
     /// The form of what `node` has read from the log; `None` if it says nothing to a fleet.
     pub fn of(read: &Read, bytes: &[u8], node: &str) -> Option<HeldForm> {
         let mark = mark(bytes);
-        let (id, is_own) = match read {
-            Read::Entry(entry) => (entry.id.clone(), entry.node == node),
-            Read::Unclear(_) => (String::new(), false),
-            Read::Foreign(_) => return None,
-        };
-        // Other programs may write anything there.
-        let is_unique = (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        let id = if is_unique { id } else { hex::encode(&mark.to_le_bytes()) };
-        let bytes = match bytes.len() <= LONGEST {
-            true => bytes.into(),
-            false => everything(&id, node, "an entry that is too long to be held was lost"),
-        };
-        Some(HeldForm { id, mark, bytes, is_own, is_unique })
+        let by_mark = || hex::encode(&mark.to_le_bytes());
+        match read {
+            Read::Entry(FleetEntry { id, node: maker, .. }) => {
+                let is_unique =
+                    (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+                // Other programs may write any id there, and the same one into each entry.
+                let is_name = is_unique && (is_word(id) || entry::is_again(bytes));
+                let id = if is_name { id.clone() } else { by_mark() };
+                Some(HeldForm { id, mark, bytes: bytes.into(), is_own: maker == node, is_unique })
+            }
+            // It did invalidate everything here. As it is nobody would know it again by its id.
+            Read::Unclear(_) => {
+                let id = by_mark();
+                let bytes = everything(&id, node, "an entry that can't be understood was lost");
+                Some(HeldForm { id, mark, bytes, is_own: false, is_unique: false })
+            }
+            Read::Foreign(_) => None,
+        }
     }
+}
+
+/// Checks for an id as nodes draw it (`Shared::word`).
+fn is_word(id: &str) -> bool {
+    id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The entry `id` that invalidates everything, for that reason.
@@ -82,6 +92,8 @@ struct HeldEntry {
     form: HeldForm,
     state: HeldState,
     losses: u32,
+    /// Number in [`Held::order`].
+    turn: u64,
 }
 
 enum HeldState {
@@ -102,13 +114,14 @@ pub(super) struct LostEntry {
 /// When lost entries are appended again: own ones at once, so that other nodes needn't.
 pub(super) struct Losses<'a> {
     pub now: Instant,
-    pub delay: Duration,
+    /// The time that a node leaves an entry of that id to others.
+    pub delay: &'a dyn Fn(&str) -> Duration,
     pub pending: &'a dyn Fn() -> PendingInvalidation,
 }
 
 impl Losses<'_> {
-    fn lost(&self, is_own: bool) -> HeldState {
-        let delay = if is_own { Duration::ZERO } else { self.delay };
+    fn lost(&self, form: &HeldForm) -> HeldState {
+        let delay = if form.is_own { Duration::ZERO } else { (self.delay)(&form.id) };
         HeldState::Lost(self.now + delay, (self.pending)())
     }
 }
@@ -116,8 +129,9 @@ impl Losses<'_> {
 pub(super) struct Held {
     entries: HashMap<String, HeldEntry>,
     places: BTreeMap<u64, String>,
-    /// Ids in the order in which they came.
-    order: VecDeque<(Instant, String)>,
+    /// Numbers and ids in the order in which they came. The number of an entry that is gone is nobody's.
+    order: VecDeque<(Instant, u64, String)>,
+    turns: u64,
     /// Entries that were lost and haven't been read again.
     owed: BTreeSet<String>,
     /// The entry that invalidates everything on all nodes, while it is owed.
@@ -129,7 +143,7 @@ pub(super) struct Held {
 impl Held {
     pub fn new(most: usize) -> Held {
         let (entries, places, order, owed, alarm) = Default::default();
-        Held { entries, places, order, owed, alarm, bytes: 0, most }
+        Held { entries, places, order, turns: 0, owed, alarm, bytes: 0, most }
     }
 
     pub fn load(&mut self, mut records: Vec<HeldRecord>, node: &str, losses: &Losses<'_>) {
@@ -287,6 +301,11 @@ impl Held {
         self.owed.len() as u64
     }
 
+    #[cfg(test)]
+    pub fn ordered(&self) -> usize {
+        self.order.len()
+    }
+
     pub fn records(&self) -> Vec<HeldRecord> {
         self.entries.keys().filter_map(|id| self.record(id)).collect()
     }
@@ -307,12 +326,20 @@ impl Held {
 
     fn insert(&mut self, form: HeldForm, now: Instant) {
         let (id, cost) = (form.id.clone(), form.bytes.len() + COST);
-        let is_new = self.take(&id).is_none();
+        let turn = self.take(&id).map(|former| former.turn);
         self.bytes += cost;
-        self.entries.insert(id.clone(), HeldEntry { form, state: HeldState::Queued, losses: 0 });
-        if is_new {
-            self.order.push_back((now, id));
+        let turn = turn.unwrap_or_else(|| self.line_up(&id, now));
+        self.entries.insert(id, HeldEntry { form, state: HeldState::Queued, losses: 0, turn });
+    }
+
+    fn line_up(&mut self, id: &str, now: Instant) -> u64 {
+        if self.order.len() > 2 * self.entries.len() + 64 {
+            let entries = &self.entries;
+            self.order.retain(|(_, turn, id)| entries.get(id).is_some_and(|entry| entry.turn == *turn));
         }
+        self.turns += 1;
+        self.order.push_back((now, self.turns, id.to_owned()));
+        self.turns
     }
 
     fn place(&mut self, id: &str, seq: u64) {
@@ -328,7 +355,7 @@ impl Held {
             self.places.remove(&seq);
         }
         if !matches!(entry.state, HeldState::Lost(..)) {
-            entry.state = losses.lost(entry.form.is_own);
+            entry.state = losses.lost(&entry.form);
             entry.losses += 1;
             self.owed.insert(id.to_owned());
         }
@@ -360,15 +387,15 @@ impl Held {
     fn prune(&mut self, now: Instant) -> Vec<HeldRecord> {
         let mut gone = Vec::new();
         for _ in 0..self.order.len() {
-            let is_old = |(since, _): &(Instant, String)| now.saturating_duration_since(*since) > AGE;
+            let is_old = |(since, ..): &(Instant, u64, String)| now.saturating_duration_since(*since) > AGE;
             let has_many = self.entries.len() > self.most || self.bytes > BYTES;
             if !has_many && !self.order.front().is_some_and(is_old) {
                 break;
             }
-            let Some((_, id)) = self.order.pop_front() else { break };
-            match self.entries.get(&id).map(|entry| &entry.state) {
+            let Some((_, turn, id)) = self.order.pop_front() else { break };
+            match self.entries.get(&id).filter(|entry| entry.turn == turn).map(|entry| &entry.state) {
                 Some(HeldState::Logged(_)) => gone.extend(self.remove(&id)),
-                Some(HeldState::Queued | HeldState::Lost(..)) => self.order.push_back((now, id)),
+                Some(HeldState::Queued | HeldState::Lost(..)) => self.order.push_back((now, turn, id)),
                 None => {}
             }
         }

@@ -504,7 +504,7 @@ fn a_log_that_is_replaced_while_it_is_followed_is_noticed_when_it_comes_back() {
     log.set_away(false);
     bed.opened(2);
     let seen = bed.seen();
-    assert!(seen.iter().any(|seen| seen.contains("entry 2 is missing or has changed")), "{seen:?}");
+    assert!(seen.iter().any(|seen| seen.contains("entry 1 is missing or has changed")), "{seen:?}");
 }
 
 #[test]

@@ -178,22 +178,61 @@ fn nodes_that_lost_the_same_tell_all_nodes_once() {
 }
 
 #[test]
-fn hostile_ids_do_not_make_a_node_append_for_ever() {
+fn what_others_write_is_appended_again_once() {
+    let long = "x".repeat(crate::LONGEST);
+    let all = |id: &str| format!(r#"{{"lacquer":1,"id":"{id}","at":1,"all":"why"}}"#);
+    let later = |id: &str| format!(r#"{{"lacquer":9,"id":"{id}"}}"#);
+    let ids = ["", "a\\r\\nPUB x 0", &"i".repeat(9000), "cron"];
+    let mut entries: Vec<String> = ids.iter().flat_map(|id| [all(id), later(id)]).collect();
+    entries.push(format!(r#"{{"lacquer":1,"at":1,"all":"{long}"}}"#));
+    entries.push(r#"{"lacquer":1,"tags":["x"]}"#.to_owned());
+    entries.push(format!(r#"{{"lacquer":1,"at":1,"all":"{}"}}"#, "y".repeat(crate::LONGEST - 40)));
+    let nodes = Nodes::new();
+    let (mut a, mut b) = (nodes.node("a", HELD, None), nodes.node("b", HELD, None));
+    nodes.log.named("known");
+    nodes.settle(&mut [&mut a, &mut b]);
+    entries.iter().for_each(|entry| _ = nodes.log.write(entry.as_bytes()));
+    nodes.settle(&mut [&mut a, &mut b]);
+    let before = nodes.log.look().unwrap().entries.len();
+    nodes.go_back(1, &["other"]);
+    nodes.come_back(&mut [&mut a, &mut b]);
+    let mut successor = nodes.node("a", HELD, Some(&a.witness));
+    nodes.settle(&mut [&mut successor, &mut b]);
+    let after = nodes.log.look().unwrap().entries;
+    assert!(after.len() == before + 1 && after.iter().all(|entry| entry.len() <= crate::LONGEST), "{}", after.len());
+}
+
+#[test]
+fn entries_of_one_id_are_all_appended_again() {
     let nodes = Nodes::new();
     let mut a = nodes.node("a", HELD, None);
-    let long = "x".repeat(crate::LONGEST);
-    for id in ["", "a\\r\\nPUB x 0", &"i".repeat(9000)] {
-        nodes.log.write(format!(r#"{{"lacquer":1,"id":"{id}","at":1,"all":"why"}}"#).as_bytes());
-        nodes.log.write(format!(r#"{{"lacquer":9,"id":"{id}"}}"#).as_bytes());
-    }
-    nodes.log.write(format!(r#"{{"lacquer":1,"at":1,"all":"{long}"}}"#).as_bytes());
     nodes.log.named("known");
     nodes.settle(&mut [&mut a]);
-    nodes.log.named("more");
+    let why = ["one", "two", "three"];
+    let entry = |why: &str| format!(r#"{{"lacquer":1,"id":"cron","at":1,"all":"{why}"}}"#);
+    why.iter().for_each(|why| _ = nodes.log.write(entry(why).as_bytes()));
     nodes.settle(&mut [&mut a]);
-    nodes.go_back(0, &[]);
-    nodes.log.named("other");
+    let _ = a.seen();
+    nodes.go_back(1, &[]);
     nodes.come_back(&mut [&mut a]);
-    let entries = nodes.log.look().unwrap().entries;
-    assert!(entries.len() <= 11 && entries.iter().all(|entry| entry.len() <= crate::LONGEST), "{}", entries.len());
+    let (mut seen, mut wanted) = (a.seen(), why.to_vec());
+    seen.sort();
+    wanted.sort_unstable();
+    assert_eq!((seen, a.node.status().gaps), (wanted.iter().map(|why| (*why).to_owned()).collect(), 0));
+}
+
+#[test]
+fn entries_that_were_refused_leave_nothing() {
+    let mut held = Held::new(HELD);
+    let now = base::clock::now();
+    for n in 0..1000 {
+        let what = Invalidation::All("why".into());
+        let entry = FleetEntry { id: format!("{n:032x}"), node: "a".into(), at: 1.0, what };
+        let bytes = entry.encode().unwrap();
+        let form = HeldForm::of(&crate::Read::Entry(entry), &bytes, "a").unwrap();
+        let id = form.id.clone();
+        held.queue(form, now);
+        assert!(held.refused(&id).is_some());
+    }
+    assert!(held.ordered() < 100, "{}", held.ordered());
 }
