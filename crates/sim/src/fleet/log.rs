@@ -178,7 +178,8 @@ impl SimLogServer {
     pub fn stranger(&self) {
         self.change(|state| {
             if state.is_up {
-                state.log.entries.push(Logged { key: String::new(), id: String::new(), bytes: b"hello".to_vec() });
+                let bytes: &[u8] = if state.dice.one_in(2) { b"hello" } else { br#"{"lacquer":9,"new":1}"# };
+                state.log.entries.push(Logged { key: String::new(), id: String::new(), bytes: bytes.to_vec() });
             }
         });
     }
