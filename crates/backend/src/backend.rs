@@ -128,6 +128,11 @@ impl Backend {
         &self.spec
     }
 
+    /// The same number for backends of the same endpoint, also in other VCLs.
+    pub fn endpoint_id(&self) -> u64 {
+        self.pool.id
+    }
+
     pub fn signer(&self) -> Option<&RequestSignerRef> {
         self.spec.signer.as_ref()
     }

@@ -552,7 +552,7 @@ params! {
     upgrade_drain: Seconds = "300.000" ["seconds" min "0.000"] { Own }
         "How long the old worker may continue with its connections after an upgrade. Each connection closes earlier with its next response, or when it has been idle for timeout_idle.";
     upload_affinity: Seconds = "86400.000" ["seconds" min "0.000"] { Own }
-        "How long the backend is remembered that holds an unfinished resumable upload, since the last request for that. Requests with HEAD, PATCH or DELETE for the URL that the backend gave to the client (104, or a response to Upload-Complete: ?0) are passed to that backend, whatever the director would choose; vcl_backend_fetch may set another one. 0 switches this off.";
+        "How long the backend is remembered that holds an unfinished resumable upload, since it last said that the upload goes on. Requests with HEAD, PATCH or DELETE for the URL that the backend gave to the client (104, or a response to Upload-Complete: ?0) are passed to that backend, whichever one the director would choose; VCL may set another director. 0 switches this off.";
     vary_limit: Count = "1000" ["variants" min "0"] { Own }
         "How many variants (Vary) of one object may be cached. Beyond it the least useful variant is removed. 0: no limit.";
     vary_notice: Count = "10" ["variants" min "1"] {}

@@ -93,6 +93,7 @@ fn look(worker: &Worker) {
     let engine = &worker.engine;
     engine.main.open_files.set(sys::limits::open_files().unwrap_or(0));
     engine.count_coders();
+    engine.forget_old_uploads();
     engine.main.mem_used.set(worker.memory.meter.read(engine.cache.stores()).bytes());
     worker.quic.count_drops(engine.main);
     for vcl in worker.vcls.warm() {

@@ -118,21 +118,21 @@ fn make(req: &mut Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, 
     let now = engine.clock.real();
     log.timestamp("Start", now);
     let params = req.params.clone();
-    let director = if mode == FetchMode::Pass { req.upload_holder(&mut log) } else { None };
+    let upload = req.take_upload(mode, &mut log);
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_backend.min(1 << 30) as u32);
     let [head, original, beresp] = pool::heads(limits);
     let mut bereq = Box::new(Bereq {
         vcl: VclRun::of(vcl),
         log,
         beresp,
-        requester: Requester::new(req, mode, turn),
+        requester: Requester::new(req, mode, turn, req.upload_request(upload.as_deref())),
         ask: Ask {
             head,
             original,
             target: ClientTarget::of(&req.ask),
             body: lend(req, mode),
             tries: Tries::new(),
-            director: director.or_else(|| req.director()),
+            director: upload.map(|upload| upload.holder).or_else(|| req.director()),
             backend: None,
             link: None,
             limits: TimeLimits::default(),

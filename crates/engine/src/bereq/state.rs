@@ -31,7 +31,7 @@ use crate::response_filters::ResponseFilters;
 use crate::sess::Sess;
 use crate::synthetic::SyntheticResponse;
 use crate::trailers::Trailers;
-use crate::uploads::UploadTarget;
+use crate::uploads::UploadRequest;
 
 /// The request that a fetch is made for, as far as the fetch needs it.
 pub(crate) struct Requester {
@@ -46,8 +46,8 @@ pub(crate) struct Requester {
     pub found: FoundKind,
     /// The number of times that the client's request was here before (`crate::loops`).
     pub rounds: usize,
-    /// There if the request begins or continues a resumable upload.
-    pub upload: Option<Box<UploadTarget>>,
+    /// `None` if the request has no part in a resumable upload.
+    pub upload: Option<Box<UploadRequest>>,
     pub turn: FetchTurn,
     _open: OpenTransaction,
 }
@@ -77,7 +77,7 @@ impl FetchClient {
 }
 
 impl Requester {
-    pub fn new(req: &Req, mode: FetchMode, turn: FetchTurn) -> Self {
+    pub fn new(req: &Req, mode: FetchMode, turn: FetchTurn, upload: Option<Box<UploadRequest>>) -> Self {
         Requester {
             sess: req.client.sess.clone(),
             mode,
@@ -88,7 +88,7 @@ impl Requester {
             trace: req.settings.trace,
             found: req.verdict.found(),
             rounds: req.engine().fetches.loops.rounds(&req.ask.original),
-            upload: UploadTarget::of(req),
+            upload,
             turn,
             _open: current::open(TransactionKind::Fetch),
         }

@@ -178,13 +178,14 @@ impl Req {
         if may_fetch && self.has_come_back(action == RecvAction::Hash) {
             return self.refuse_loop(transport).await;
         }
+        self.ask.upload = if may_fetch { self.find_upload() } else { None };
         match action {
             RecvAction::Hash | RecvAction::Pass if transport.asks_tunnel() => {
                 self.log.put(Tag::VclError, b"vcl_recv{} doesn't return pipe for an extended CONNECT.  Doing synth.");
                 ReqStep::Synth(SynthOrder::because(501, ProxyError::HttpUpgradeFailed, "VCL makes no pipe of it"))
             }
             RecvAction::Purge => ReqStep::Purge,
-            RecvAction::Hash if self.holds_upload() => {
+            RecvAction::Hash if self.ask.upload.is_some() => {
                 self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::PassUpload, ""));
                 ReqStep::Pass
             }

@@ -20,6 +20,7 @@ use crate::early::Handshaking;
 use crate::response_filters::ResponseFilters;
 use crate::serving::Noted;
 use crate::sess::Sess;
+use crate::uploads::RequestedUpload;
 
 /// The client that asks, its connection, and the course of the request as it sees it.
 pub struct ReqClient {
@@ -74,6 +75,7 @@ pub struct ReqAsk {
     pub(crate) dictionary: Option<Box<DictionaryHash>>,
     /// The digest that `vcl_hash` made, if the key covers the body, too (`super::body_key`).
     pub(crate) family: Option<Box<Digest>>,
+    pub(crate) upload: Option<Box<RequestedUpload>>,
     pub(crate) restarts: u32,
     /// Times that the response was begun anew because the object had changed.
     pub(crate) begun_anew: u32,
@@ -90,6 +92,7 @@ impl ReqAsk {
             alias: None,
             dictionary: None,
             family: None,
+            upload: None,
             restarts: 0,
             begun_anew: 0,
         }

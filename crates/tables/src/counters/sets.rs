@@ -257,7 +257,7 @@ set! {
     early_hints: Counter Info Integer "" "Early hints (103) sent to clients" => "Sent because of the parameter early_hints while the page was fetched.";
     n_upload: Gauge Info Integer "" "Unfinished uploads whose backend is remembered" => "See the parameter upload_affinity.";
     upload_held: Counter Info Integer "" "Requests sent to the backend that holds their upload" => "HEAD, PATCH and DELETE for a URL that the backend gave to the client for an upload. See the parameter upload_affinity.";
-    upload_dropped: Counter Info Integer "" "Uploads forgotten: too many" => "At most 10,000 are remembered. The one that was used longest ago made room for another.";
+    upload_dropped: Counter Info Integer "" "Uploads forgotten: too many" => "At most 10,000 are remembered. The oldest one of the client network that had the most made room for another.";
     bans_lookup_max: Gauge Diag Integer "" "Most bans that one lookup had to test an object against";
     bans_lookup_cutoff: Counter Diag Integer "" "Objects removed by lookups: ban_lookup_limit";
     busy_hit: Counter Info Integer "" "Waiting requests that were then answered from the cache";
