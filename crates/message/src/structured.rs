@@ -55,10 +55,14 @@ impl Dictionary {
         Input { rest: text }.members(|input| {
             let key = input.key()?;
             let item = if input.eat(b'=') { input.item_or_inner_list()? } else { FieldItem::Boolean(true) };
-            set(&mut members, key, FieldMember { item, parameters: input.parameters()? });
+            members.push((key, FieldMember { item, parameters: input.parameters()? }));
             Some(())
         })?;
-        Some(Dictionary(members))
+        Some(Dictionary(last_values(members)))
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -79,11 +83,26 @@ impl Dictionary {
     }
 }
 
-fn set<T>(all: &mut Vec<(Vec<u8>, T)>, key: Vec<u8>, value: T) {
-    match all.iter_mut().find(|(known, _)| *known == key) {
-        Some((_, old)) => *old = value,
-        None => all.push((key, value)),
+/// Leaves each key once, in its first place and with its last value.
+fn last_values<T>(mut all: Vec<(Vec<u8>, T)>) -> Vec<(Vec<u8>, T)> {
+    if all.len() < 2 {
+        return all;
     }
+    let mut by_key: Vec<usize> = (0..all.len()).collect();
+    by_key.sort_by(|&one, &other| all[one].0.cmp(&all[other].0));
+    let of_a_key = by_key.chunk_by(|&one, &other| all[one].0 == all[other].0);
+    let spans: Vec<(usize, usize)> = of_a_key.map(|places| (places[0], places[places.len() - 1])).collect();
+    if spans.len() == all.len() {
+        return all;
+    }
+    let mut is_first = vec![false; all.len()];
+    for (first, last) in spans {
+        is_first[first] = true;
+        all.swap(first, last);
+    }
+    let mut is_first = is_first.into_iter();
+    all.retain(|_| is_first.next().expect("one for each"));
+    all
 }
 
 pub(crate) fn list(text: &[u8]) -> Option<Vec<FieldMember>> {
@@ -174,12 +193,12 @@ impl Input<'_> {
             self.blanks(false);
             let key = self.key()?;
             let value = if self.eat(b'=') { self.item()? } else { FieldItem::Boolean(true) };
-            set(&mut all, key, value);
+            all.push((key, value));
             if all.len() > MAX_PARAMETERS {
                 return None;
             }
         }
-        Some(all)
+        Some(last_values(all))
     }
 
     fn member(&mut self) -> Option<FieldMember> {

@@ -63,6 +63,15 @@ fn what_is_no_dictionary() {
     }
 }
 
+#[test]
+fn repeated_keys_keep_their_place_and_count_as_read() {
+    let text = (0..200).map(|n| format!("a{}", ";p=1;q;p=2".repeat(80 + n % 2))).collect::<Vec<_>>().join(",");
+    let read = Dictionary::parse(text.as_bytes()).expect("a dictionary");
+    let only = read.get(b"a").expect("there");
+    assert_eq!((read.len(), only.parameters.len(), &only.parameters[0].1), (1, 2, &FieldItem::Integer(2)));
+    assert_eq!(Dictionary::parse(format!("a{}", ";p".repeat(257)).as_bytes()), None);
+}
+
 /// The examples of RFC 9421 2.1.1, and one of each type.
 #[test]
 fn a_field_is_written_in_one_form() {
