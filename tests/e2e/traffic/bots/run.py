@@ -158,7 +158,7 @@ def changed(report, program, bed):
         report.comes(lambda: v.counter("MAIN.bot_forged"), 5, "forged requests are counted")
         gone = [(n, v) for n, v in fields if n != "X-List"]
         got = v.verdict(gone, signed.PATH)
-        report.check(got == 'unverified||"x-list": isn\'t in the request', f"a field that was removed: {got}")
+        report.check(got == f'unverified|{d.agent}|"x-list": isn\'t in the request', f"a field that was removed: {got}")
 
 
 def clocks(report, program, bed):
@@ -243,14 +243,22 @@ def recipe(report, program, bed):
     """The VCL of docs/bots.md: a verified bot isn't counted, and who only says its name is."""
     page = (ROOT / "docs/bots.md").read_text()
     text = page.split("```vcl\n")[1].split("```")[0]
-    with bed.directory() as d, Origin(simple(lambda _m, _p, fields: ("Cache-Control: no-store\r\n", fields.get("x-verified-bot", "-").encode()))) as site:
+    def page_of(method, path, fields):
+        life = "max-age=60" if path == "/kept" else "no-store"
+        return f"Cache-Control: {life}\r\n", f"{fields.get('x-verified-bot', '-')} {method} {fields.get('cookie', '-')}".encode()
+
+    with bed.directory() as d, Origin(simple(page_of)) as site:
         text = text.replace("crawler.example", d.agent).replace('"8080"', f'"{site.address[1]}"')
         # The stranger's requests are counted apart from those that the bot makes before its key is known.
         with Varnishd(program, vcl=text) as v, Client(v.address) as client, Client(v.address, source="127.0.0.2") as stranger:
-            ask = lambda fields, path, by=client: by.request(path, fields, host="www.example")
-            report.comes(lambda: ask(sign(bed.key, d.agent), "/a").body, d.agent.encode(), "the origin is told who asks")
+            ask = lambda fields, path, by=client, method="GET": by.request(path, fields, method, "www.example")
+            report.comes(lambda: ask(sign(bed.key, d.agent), "/a").body, f"{d.agent} GET -".encode(), "the origin is told who asks")
+            got = [ask(sign(bed.key, d.agent) + [("Cookie", f"user={user}")], "/kept").body for user in "ab"]
+            report.check(got == [f"{d.agent} GET user={user}".encode() for user in "ab"], f"each cookie has a page of its own: {got}")
+            got = [ask(sign(bed.key, d.agent), "/kept", method=method).body for method in ("POST", "GET", "POST")]
+            report.check(got == [f"{d.agent} {method} -".encode() for method in ("POST", "GET", "POST")], f"a POST is passed: {got}")
             unsigned = [("User-Agent", "crawler.example"), ("X-Verified-Bot", d.agent)]
-            report.check(ask(unsigned, "/b", stranger).body == b"-", "a name alone is no proof")
+            report.check(ask(unsigned, "/b", stranger).body == b"- GET -", "a name alone is no proof")
             refused = []
 
             def claim():
