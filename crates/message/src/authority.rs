@@ -103,6 +103,7 @@ pub fn rewrite_absolute(request: &mut Head, https: bool) -> Result<bool, LostHea
     let TargetForm::Absolute { authority, rest } = target(request.url(), https) else { return Ok(false) };
     let (host, path) = (authority.to_vec(), rest.to_vec());
     request.set(names::HOST, host)?;
+    request.set_had_absolute_target();
     if path.is_empty() && request.method() == b"OPTIONS" {
         request.set_url("*")?;
     } else if path.first() == Some(&b'/') {

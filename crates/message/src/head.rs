@@ -113,6 +113,7 @@ pub struct Head {
     reason: ArenaSpan,
     status: u16,
     version: HttpVersion,
+    had_absolute_target: bool,
     limits: HeadLimits,
 }
 
@@ -145,6 +146,15 @@ impl Head {
         (self.method, self.url, self.proto, self.reason) = Default::default();
         self.status = 0;
         self.version = HttpVersion::default();
+        self.had_absolute_target = false;
+    }
+
+    pub(crate) fn set_had_absolute_target(&mut self) {
+        self.had_absolute_target = true;
+    }
+
+    pub(crate) fn had_absolute_target(&self) -> bool {
+        self.had_absolute_target
     }
 
     /// Number of field lines.
@@ -485,6 +495,7 @@ impl Head {
         self.names = other.names;
         (self.method, self.url, self.proto, self.reason) = (other.method, other.url, other.proto, other.reason);
         (self.status, self.version) = (other.status, other.version);
+        self.had_absolute_target = other.had_absolute_target;
     }
 
     /// Adds the fields of `other` for which `keep` says so.

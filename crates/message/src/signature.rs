@@ -12,8 +12,9 @@ mod base;
 mod component;
 
 pub use agent::SignatureAgent;
+pub use component::SignedRequest;
 
-/// Covered components of a signature that is read; one of them may cost as much as the head is long.
+/// Covered components of a signature that is read.
 const MAX_COMPONENTS: usize = 32;
 /// Signatures of a request that are read.
 const MAX_SIGNATURES: usize = 16;

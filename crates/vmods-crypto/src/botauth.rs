@@ -24,7 +24,7 @@ use agents::{Agent, AgentList};
 use directories::{Directories, FetchTurn, Found};
 use keys::KeySet;
 use nonces::Nonces;
-use verdict::{Judged, KnownKey, Outcome, Rules, TAG, Verdict};
+use verdict::{AGENT, Judged, KnownKey, Outcome, Rules, TAG, Verdict};
 
 const MAX_FILE: u64 = 1 << 20;
 const MAX_FILES: usize = 100;
@@ -293,10 +293,11 @@ fn accept_signature(this: &Arc<Verifier>, _: &mut VmodCall<'_>, label: &[u8]) ->
         return fail(format!("botauth: accept_signature(): \"{}\" is no key of a dictionary", label.escape_ascii()));
     }
     let label = String::from_utf8_lossy(label);
-    let also = this.rules.cover.iter().filter(|name| *name != "@authority").map(|name| format!(" \"{name}\""));
-    let also: String = also.collect();
+    let also = this.rules.cover.iter().filter(|name| !["@authority", AGENT].contains(&name.as_str()));
+    let also: String = also.map(|name| format!(" \"{name}\"")).collect();
+    let nonce = if this.rules.nonces.is_on() { ";nonce" } else { "" };
     give(format!(
-        "{label}=(\"@authority\" \"signature-agent\";key=\"{label}\"{also});created;expires;alg=\"ed25519\";tag=\"{TAG}\""
+        "{label}=(\"@authority\" \"{AGENT}\";key=\"{label}\"{also});created;expires{nonce};alg=\"ed25519\";tag=\"{TAG}\""
     ))
 }
 

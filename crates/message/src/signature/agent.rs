@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Signature-Agent: where a signer says that its keys are (draft-ietf-webbotauth-httpsig-protocol).
 
-use super::{MessageSignature, SignatureFault};
-use crate::Head;
+use super::{MessageSignature, SignatureFault, SignedRequest};
 use crate::structured::{Dictionary, FieldItem, FieldMember, item};
 
 const FIELD: &str = "Signature-Agent";
+const COMPONENT: &[u8] = b"signature-agent";
 
 /// The agent to which a signature may be attributed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,14 +25,14 @@ impl MessageSignature {
     ///
     /// # Errors
     /// The field is neither.
-    pub fn agent(&self, request: &Head) -> Result<SignatureAgent, SignatureFault> {
+    pub fn agent(&self, request: &mut SignedRequest<'_>) -> Result<SignatureAgent, SignatureFault> {
         let malformed = SignatureFault::Malformed(FIELD);
-        let Some(text) = request.joined(FIELD) else { return Ok(SignatureAgent::Absent) };
+        let Some(text) = request.head.joined(FIELD) else { return Ok(SignatureAgent::Absent) };
         let member = if text.trim_ascii_start().starts_with(b"\"") {
             let only = item(&text).ok_or(malformed.clone())?;
             self.covers("signature-agent").then_some(only)
         } else {
-            self.own_member(&Dictionary::parse(&text).ok_or(malformed.clone())?).cloned()
+            self.own_member(request.dictionary(COMPONENT).map_err(|_| malformed.clone())?).cloned()
         };
         let Some(member) = member else { return Ok(SignatureAgent::NotCovered) };
         let uri = member.item.string().ok_or(malformed)?;
@@ -45,19 +45,19 @@ impl MessageSignature {
     /// The covered member whose key is the signature's label, or the only one.
     fn own_member<'a>(&self, agents: &'a Dictionary) -> Option<&'a FieldMember> {
         let is_whole = self.covers("signature-agent");
-        let covered: Vec<_> = agents.with_parameters().filter(|(key, _)| is_whole || self.covers_agent(key)).collect();
+        let keys: Vec<&[u8]> = self.components().filter_map(agent_key).collect();
+        let covered: Vec<_> = agents.with_parameters().filter(|(key, _)| is_whole || keys.contains(key)).collect();
         match covered[..] {
             [(_, only)] => Some(only),
             _ => covered.iter().find(|(key, _)| *key == self.label).map(|(_, member)| *member),
         }
     }
+}
 
-    fn covers_agent(&self, member: &[u8]) -> bool {
-        self.components().any(|component| {
-            let key = component.parameters.iter().find(|(key, _)| key == b"key").map(|(_, value)| value);
-            component.item.string() == Some(b"signature-agent") && key.and_then(FieldItem::string) == Some(member)
-        })
-    }
+/// The key of the member of Signature-Agent that a component is.
+fn agent_key(component: &FieldMember) -> Option<&[u8]> {
+    let key = component.parameters.iter().find(|(key, _)| key == b"key").map(|(_, value)| value)?;
+    key.string().filter(|_| component.item.string() == Some(COMPONENT))
 }
 
 fn other_type(member: &FieldMember) -> Option<String> {

@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The signature base (RFC 9421 2.5): a line for each covered component, and the signature's own parameters.
 
-use super::component::{ComponentFault, RequestParts};
-use super::{MessageSignature, SignatureFault, lossy};
-use crate::Head;
+use super::component::ComponentFault;
+use super::{MessageSignature, SignatureFault, SignedRequest, lossy};
 use crate::structured::FieldMember;
 
 impl MessageSignature {
-    /// The text that was signed, if the request is as its signer made it. `is_https`: the client has sent it by https.
+    /// The text that was signed, if the request is as its signer made it.
     ///
     /// # Errors
     /// [`SignatureFault::Component`].
-    pub fn base(&self, request: &Head, is_https: bool) -> Result<Vec<u8>, SignatureFault> {
-        let parts = RequestParts::new(request, is_https);
+    pub fn base(&self, request: &mut SignedRequest<'_>) -> Result<Vec<u8>, SignatureFault> {
         let (mut out, mut seen) = (Vec::new(), Vec::<&FieldMember>::new());
         for component in self.components() {
             let mut name = Vec::new();
             component.write(&mut name);
             let value = match seen.iter().any(|earlier| is_same(earlier, component)) {
                 true => Err(ComponentFault::Repeated),
-                false => parts.value(component).and_then(only_ascii),
+                false => request.value(component).and_then(only_ascii),
             };
             let value = value.map_err(|fault| SignatureFault::Component(lossy(&name), fault.text()))?;
             for part in [&name[..], b": ", &value, b"\n"] {

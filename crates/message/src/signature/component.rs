@@ -17,6 +17,8 @@ pub(super) enum ComponentFault {
     UnknownType,
     Malformed,
     NotAscii,
+    AbsoluteTarget,
+    TooMuch,
 }
 
 impl ComponentFault {
@@ -32,6 +34,8 @@ impl ComponentFault {
             ComponentFault::UnknownType => "the type of this structured field isn't known",
             ComponentFault::Malformed => "isn't a structured field",
             ComponentFault::NotAscii => "has bytes other than ASCII",
+            ComponentFault::AbsoluteTarget => "was an absolute URL, which isn't kept",
+            ComponentFault::TooMuch => "the covered components are too long",
         }
     }
 }
@@ -66,19 +70,31 @@ static ITEMS: [&[u8]; 8] = [
     b"upload-complete",
 ];
 
-pub(super) struct RequestParts<'a> {
-    head: &'a Head,
+/// Bytes of header fields, URLs and members that are read for the bases of a request, however many signatures it has.
+const MAX_WORK: usize = 64 * 1024;
+
+/// A request whose signatures are verified. Fields that are dictionaries are parsed once.
+pub struct SignedRequest<'a> {
+    pub(super) head: &'a Head,
     is_https: bool,
+    dictionaries: Vec<(Vec<u8>, Option<Dictionary>)>,
+    work_left: usize,
 }
 
 type Value = Result<Vec<u8>, ComponentFault>;
 
-impl<'a> RequestParts<'a> {
-    pub(super) fn new(head: &'a Head, is_https: bool) -> Self {
-        RequestParts { head, is_https }
+impl<'a> SignedRequest<'a> {
+    /// `is_https`: the client has sent the request by https.
+    pub fn new(head: &'a Head, is_https: bool) -> Self {
+        SignedRequest { head, is_https, dictionaries: Vec::new(), work_left: MAX_WORK }
     }
 
-    pub(super) fn value(&self, component: &FieldMember) -> Value {
+    fn spend(&mut self, work: usize) -> Result<(), ComponentFault> {
+        self.work_left = self.work_left.checked_sub(work).ok_or(ComponentFault::TooMuch)?;
+        Ok(())
+    }
+
+    pub(super) fn value(&mut self, component: &FieldMember) -> Value {
         let name = component.item.string().unwrap_or_default();
         let parameters = &component.parameters;
         let has = |wanted: &[u8]| parameters.iter().any(|(key, _)| key == wanted);
@@ -104,12 +120,15 @@ impl<'a> RequestParts<'a> {
         }
     }
 
-    fn derived(&self, name: &[u8]) -> Value {
+    fn derived(&mut self, name: &[u8]) -> Value {
         let url = self.head.url();
+        self.spend(url.len())?;
         match name {
             b"@method" => Ok(self.head.method().to_vec()),
             b"@authority" => self.authority(),
             b"@scheme" => Ok(self.scheme().into()),
+            // RFC 9421 2.2.5: the signer has signed the target as it was sent.
+            b"@request-target" if self.head.had_absolute_target() => Err(ComponentFault::AbsoluteTarget),
             b"@request-target" => Ok(url.to_vec()),
             b"@target-uri" => {
                 // The target of `OPTIONS *` has no path (RFC 9112 3.3).
@@ -141,7 +160,8 @@ impl<'a> RequestParts<'a> {
     }
 
     /// The value of the only query parameter of this name, both encoded in the one way of RFC 9421 2.2.8.
-    fn query_parameter(&self, name: &[u8]) -> Value {
+    fn query_parameter(&mut self, name: &[u8]) -> Value {
+        self.spend(self.head.url().len())?;
         let query = split(self.head.url()).1.unwrap_or_default();
         let mut found = query.split(|&c| c == b'&').filter(|pair| !pair.is_empty()).filter_map(|pair| {
             let at = pair.iter().position(|&c| c == b'=').unwrap_or(pair.len());
@@ -151,26 +171,30 @@ impl<'a> RequestParts<'a> {
         if found.next().is_some() { Err(ComponentFault::Ambiguous) } else { Ok(value) }
     }
 
-    fn lines(&self, name: &'a [u8]) -> Result<Vec<&'a [u8]>, ComponentFault> {
+    fn lines<'b>(&mut self, name: &'b [u8]) -> Result<Vec<&'b [u8]>, ComponentFault>
+    where
+        'a: 'b,
+    {
         let lines: Vec<&[u8]> = self.head.get_all(name).map(chars::trim).collect();
+        self.spend(lines.iter().map(|line| line.len() + 2).sum())?;
         if lines.is_empty() { Err(ComponentFault::Absent) } else { Ok(lines) }
     }
 
-    fn field(&self, name: &[u8]) -> Value {
+    fn field(&mut self, name: &[u8]) -> Value {
         Ok(self.lines(name)?.join(&b", "[..]))
     }
 
-    fn wrapped(&self, name: &[u8]) -> Value {
+    fn wrapped(&mut self, name: &[u8]) -> Value {
         let bytes = |line: &&[u8]| FieldMember { item: FieldItem::Bytes(line.to_vec()), parameters: Vec::new() };
         let mut out = Vec::new();
         write_list(&self.lines(name)?.iter().map(bytes).collect::<Vec<_>>(), &mut out);
         Ok(out)
     }
 
-    fn strict(&self, name: &[u8]) -> Value {
+    fn strict(&mut self, name: &[u8]) -> Value {
         let (text, mut out) = (self.field(name)?, Vec::new());
         if DICTIONARIES.contains(&name) {
-            Dictionary::parse(&text).ok_or(ComponentFault::Malformed)?.write(&mut out);
+            self.dictionary(name)?.write(&mut out);
         } else if LISTS.contains(&name) {
             write_list(&structured::list(&text).ok_or(ComponentFault::Malformed)?, &mut out);
         } else if ITEMS.contains(&name) {
@@ -182,11 +206,25 @@ impl<'a> RequestParts<'a> {
     }
 
     /// A member of a dictionary: `key` says that the field is one.
-    fn member(&self, name: &[u8], key: &[u8]) -> Value {
-        let dictionary = Dictionary::parse(&self.field(name)?).ok_or(ComponentFault::Malformed)?;
-        let mut out = Vec::new();
+    fn member(&mut self, name: &[u8], key: &[u8]) -> Value {
+        let dictionary = self.dictionary(name)?;
+        let (mut out, looked_at) = (Vec::new(), dictionary.len());
         dictionary.get(key).ok_or(ComponentFault::Absent)?.write(&mut out);
+        self.spend(looked_at + out.len())?;
         Ok(out)
+    }
+
+    pub(super) fn dictionary(&mut self, name: &[u8]) -> Result<&Dictionary, ComponentFault> {
+        let known = self.dictionaries.iter().position(|(known, _)| known == name);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let parsed = Dictionary::parse(&self.field(name)?);
+                self.dictionaries.push((name.to_vec(), parsed));
+                self.dictionaries.len() - 1
+            }
+        };
+        self.dictionaries[at].1.as_ref().ok_or(ComponentFault::Malformed)
     }
 }
 

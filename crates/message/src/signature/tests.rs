@@ -30,7 +30,7 @@ fn base(request: &Head, is_https: bool, input: &str) -> Result<String, String> {
     head.append("Signature-Input", format!("s={input}")).unwrap();
     head.append("Signature", "s=:AA==:").unwrap();
     let signature = signatures(&head).map_err(|fault| fault.to_string())?.remove(0);
-    let base = signature.base(&head, is_https).map_err(|fault| fault.to_string())?;
+    let base = signature.base(&mut SignedRequest::new(&head, is_https)).map_err(|fault| fault.to_string())?;
     Ok(String::from_utf8(base).unwrap())
 }
 
@@ -212,7 +212,7 @@ fn an_agent_is_one_that_the_signature_covers() {
         let mut fields = vec![("Signature-Input", &input[..]), ("Signature", "sig=:AA==:")];
         fields.extend(agent.iter().map(|agent| ("Signature-Agent", *agent)));
         let head = made("GET", "/", &fields);
-        signatures(&head).unwrap().remove(0).agent(&head)
+        signatures(&head).unwrap().remove(0).agent(&mut SignedRequest::new(&head, true))
     };
     let uri = |uri: &str| Ok(SignatureAgent::Uri(uri.to_owned()));
     let whole = "\"signature-agent\"";
@@ -243,6 +243,45 @@ fn an_agent_is_one_that_the_signature_covers() {
     }
 }
 
+/// The signatures over these components, as many as labels, in the time in which the field is read once.
+fn bases(value: &str, components: &str, labels: &[&str]) -> Vec<Result<usize, String>> {
+    let join = |member: &str| labels.iter().map(|label| format!("{label}={member}")).collect::<Vec<_>>().join(", ");
+    let (input, signature) = (join(&format!("({components})")), join(":AA==:"));
+    let head = made("GET", "/", &[("X", value), ("Signature-Input", &input), ("Signature", &signature)]);
+    let mut request = SignedRequest::new(&head, true);
+    let base = |signature: &MessageSignature| signature.base(&mut request).map(|base| base.len());
+    let bases = signatures(&head).unwrap().iter().map(base).collect::<Vec<_>>();
+    bases.into_iter().map(|base| base.map_err(|fault| fault.to_string())).collect()
+}
+
+#[test]
+fn all_bases_of_a_request_have_one_bound() {
+    let labels = ["a", "b", "c", "d"];
+    let members = (0..1000).map(|n| format!("k{n}")).collect::<Vec<_>>().join(",");
+    let keys = |count: usize| (0..count).map(|n| format!("\"x\";key=\"k{n}\"")).collect::<Vec<_>>().join(" ");
+    assert!(bases(&members, &keys(10), &labels).iter().all(Result::is_ok), "a field is parsed once");
+    let many = bases(&members, &keys(32), &labels);
+    assert!(many[0].is_ok());
+    assert_eq!(many[3], Err("\"x\";key=\"k0\": the covered components are too long".to_owned()));
+    let long = bases(&"x".repeat(20_000), "\"x\"", &labels);
+    assert!(long[..3].iter().all(Result::is_ok));
+    assert_eq!(long[3], Err("\"x\": the covered components are too long".to_owned()));
+}
+
+#[test]
+fn an_absolute_target_isnt_the_one_that_was_signed() {
+    let mut head = made("GET", "http://www.example/a", &[("Host", "www.example")]);
+    assert!(crate::authority::rewrite_absolute(&mut head, false).unwrap());
+    let fault = "\"@request-target\": was an absolute URL, which isn't kept";
+    assert_eq!(lines(&head, false, "\"@request-target\""), Err(fault.to_owned()));
+    assert_eq!(lines(&head, false, "\"@target-uri\""), Ok("\"@target-uri\": http://www.example/a".to_owned()));
+    let mut copy = made("GET", "/", &[]);
+    copy.copy_from(&head);
+    assert!(lines(&copy, false, "\"@request-target\"").is_err());
+    copy.clear();
+    assert!(!copy.had_absolute_target());
+}
+
 proptest! {
     #[test]
     fn any_fields_have_a_base_or_a_reason(
@@ -254,8 +293,9 @@ proptest! {
         for (name, value) in [("Signature-Input", input.as_bytes()), ("Signature", b"a=:AA==:"), ("X", &value)] {
             head.append(name, value).unwrap();
         }
+        let mut request = SignedRequest::new(&head, true);
         for signature in signatures(&head).unwrap_or_default() {
-            let _ = (signature.base(&head, true), signature.agent(&head));
+            let _ = (signature.base(&mut request), signature.agent(&mut request));
         }
     }
 

@@ -93,9 +93,15 @@ fn nobody_signs_most_requests() {
 #[test]
 fn what_is_asked_of_clients() {
     let body = "set req.http.out = bots.accept_signature();";
-    let mut world = world("cover=\"@method, @authority\"", "", body).expect("valid");
-    let want = "sig1=(\"@authority\" \"signature-agent\";key=\"sig1\" \"@method\");created;expires;alg=\"ed25519\";tag=\"web-bot-auth\"";
-    assert_eq!(world.recv("out"), want);
+    for (args, also, nonce) in
+        [("cover=\"@method, @authority, signature-agent\"", " \"@method\"", ""), ("nonces=10", "", ";nonce")]
+    {
+        let mut world = world(args, "", body).expect("valid");
+        let want = format!(
+            "sig1=(\"@authority\" \"signature-agent\";key=\"sig1\"{also});created;expires{nonce};alg=\"ed25519\";tag=\"web-bot-auth\""
+        );
+        assert_eq!(world.recv("out"), want);
+    }
 }
 
 #[test]

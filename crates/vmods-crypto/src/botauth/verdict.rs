@@ -3,7 +3,7 @@
 //! a known key says so; all else that can't be proved is *unverified*.
 
 use message::Head;
-use message::signature::{MessageSignature, SignatureAgent, SignatureFault, signatures};
+use message::signature::{MessageSignature, SignatureAgent, SignatureFault, SignedRequest, signatures};
 
 use super::agents::Agent;
 use super::keys::Key;
@@ -11,6 +11,8 @@ use super::nonces::{NonceUse, Nonces};
 
 pub(super) const TAG: &str = "web-bot-auth";
 const ALGORITHM: &str = "ed25519";
+/// The component that is covered as a whole or by the agent's own member.
+pub(super) const AGENT: &str = "signature-agent";
 /// Signatures of a request that are verified; each costs about as much as a hit.
 const MAX_TRIED: usize = 4;
 
@@ -80,8 +82,9 @@ pub(super) fn judge(request: &Judged<'_>, rules: &Rules, keys: &mut KeySource<'_
         return Verdict::without_key(Outcome::None, "no signature".to_owned());
     }
     let mut best: Option<Verdict> = None;
+    let mut signed = SignedRequest::new(request.head, request.is_https);
     for signature in found.iter().filter(|signature| signature.text("tag") == Some(TAG)).take(MAX_TRIED) {
-        let verdict = judge_one(signature, request, rules, keys);
+        let verdict = judge_one(signature, &mut signed, request.now, rules, keys);
         if verdict.outcome == Outcome::Verified {
             return verdict;
         }
@@ -98,23 +101,31 @@ impl Verdict {
     }
 }
 
-fn judge_one(signature: &MessageSignature, request: &Judged<'_>, rules: &Rules, keys: &mut KeySource<'_>) -> Verdict {
+fn judge_one(
+    signature: &MessageSignature,
+    request: &mut SignedRequest<'_>,
+    now: f64,
+    rules: &Rules,
+    keys: &mut KeySource<'_>,
+) -> Verdict {
     let keyid = signature.text("keyid").map(str::to_owned);
     let mut verdict = Verdict { outcome: Outcome::Unverified, agent: None, keyid, reason: String::new() };
-    let checked = check(signature, request, rules).and_then(|claim| {
+    // The base comes last: a client that knows no key can't have it made.
+    let known = check(signature, request, now, rules).and_then(|claim| {
         verdict.agent = claim.agent.as_ref().map(|agent| agent.name().to_owned());
         let known = keys(claim.agent.as_ref(), claim.keyid)?;
         if !known.is_agents {
             verdict.agent = None;
         }
-        Ok((claim, known.key))
+        Ok(known.key)
     });
-    let proved = checked.and_then(|(claim, key)| {
-        if !key.verify(&claim.base, signature.signature()) {
+    let proved = known.and_then(|key| {
+        let base = signature.base(request).map_err(|fault| fault.to_string())?;
+        if !key.verify(&base, signature.signature()) {
             verdict.outcome = Outcome::Forged;
             return Err("the signature isn't that of its key".to_owned());
         }
-        spend_nonce(signature, &key, rules, request.now)
+        spend_nonce(signature, &key, rules, now)
     });
     match proved {
         Ok(()) => verdict.outcome = Outcome::Verified,
@@ -127,32 +138,38 @@ fn judge_one(signature: &MessageSignature, request: &Judged<'_>, rules: &Rules, 
 struct Claim<'a> {
     keyid: &'a str,
     agent: Option<Agent>,
-    base: Vec<u8>,
 }
 
-fn check<'a>(signature: &'a MessageSignature, request: &Judged<'_>, rules: &Rules) -> Result<Claim<'a>, String> {
+fn check<'a>(
+    signature: &'a MessageSignature,
+    request: &mut SignedRequest<'_>,
+    now: f64,
+    rules: &Rules,
+) -> Result<Claim<'a>, String> {
     if let Some(other) = signature.text("alg").filter(|alg| *alg != ALGORITHM) {
         return Err(format!("algorithm \"{}\" isn't supported", other.escape_debug()));
     }
     let keyid = signature.text("keyid").ok_or("no keyid")?;
-    check_times(signature, rules, request.now)?;
+    check_times(signature, rules, now)?;
     if !signature.covers("@authority") && !signature.covers("@target-uri") {
         return Err("covers neither @authority nor @target-uri".to_owned());
     }
-    if let Some(missing) = rules.cover.iter().find(|name| !signature.covers(name)) {
+    if let Some(missing) = rules.cover.iter().find(|name| *name != AGENT && !signature.covers(name)) {
         return Err(format!("doesn't cover {missing}"));
     }
     if rules.nonces.is_on() && signature.text("nonce").is_none() {
         return Err("no nonce".to_owned());
     }
-    let fault = |fault: SignatureFault| fault.to_string();
-    let agent = match signature.agent(request.head).map_err(fault)? {
+    let agent = match signature.agent(request).map_err(|fault: SignatureFault| fault.to_string())? {
+        SignatureAgent::Absent if rules.cover.iter().any(|name| name == AGENT) => {
+            return Err(format!("doesn't cover {AGENT}"));
+        }
         SignatureAgent::Absent => None,
         SignatureAgent::NotCovered => return Err("Signature-Agent isn't covered".to_owned()),
         SignatureAgent::OtherType(kind) => return Err(format!("Signature-Agent of type {kind} isn't supported")),
         SignatureAgent::Uri(uri) => Some(Agent::of_uri(&uri).ok_or("Signature-Agent isn't an https origin")?),
     };
-    Ok(Claim { keyid, agent, base: signature.base(request.head, request.is_https).map_err(fault)? })
+    Ok(Claim { keyid, agent })
 }
 
 fn check_times(signature: &MessageSignature, rules: &Rules, now: f64) -> Result<(), String> {

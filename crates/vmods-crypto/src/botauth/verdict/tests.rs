@@ -58,7 +58,7 @@ fn the_signature_of_the_rfc() {
         ],
     );
     let signature = signatures(&head).expect("in order").remove(0);
-    let base = signature.base(&head, true).expect("complete");
+    let base = signature.base(&mut SignedRequest::new(&head, true)).expect("complete");
     assert!(key(RFC_X).verify(&base, signature.signature()));
     assert_eq!(judged(&head, &rules(), &key(RFC_X), NOW).outcome, Outcome::None, "it has no tag");
 }
@@ -175,7 +175,8 @@ impl Signer {
         head.append("Signature-Input", format!("{label}={input}")).expect("room");
         let place = head.count("Signature-Input") - 1;
         head.append("Signature", format!("{label}=:AA==:")).expect("room");
-        let base = signatures(&head).expect("in order")[place].base(&head, true).expect("complete");
+        let base =
+            signatures(&head).expect("in order")[place].base(&mut SignedRequest::new(&head, true)).expect("complete");
         let line = (0..head.len()).rfind(|at| head.field(*at).is_some_and(|f| f.name() == b"Signature"));
         let signature = base::base64::encode(self.pair.sign(&base).as_ref());
         head.replace_line(line.expect("there"), format!("Signature: {label}=:{signature}:").as_bytes()).expect("room");
@@ -221,6 +222,32 @@ fn what_web_bot_auth_demands() {
     assert_eq!(judged(&signed, &strict, &signer.key, NOW).reason, "doesn't cover @method");
     let signed = signer.sign(plain(), "s", &INPUT.replace("(", "(\"@method\" "));
     assert_eq!(judged(&signed, &strict, &signer.key, NOW).reason, "");
+}
+
+#[test]
+fn the_agent_is_covered_by_its_member() {
+    let signer = Signer::new();
+    let strict = Rules { cover: vec![AGENT.to_owned()], ..rules() };
+    let reason = |head: Head, input: &str| judged(&signer.sign(head, "s", input), &strict, &signer.key, NOW).reason;
+    assert_eq!(reason(plain(), INPUT), "");
+    assert_eq!(reason(plain(), &INPUT.replace(";key=\"s\"", "")), "");
+    let no_agent = head("GET", "/", &[("Host", "www.example")]);
+    let uncovered = INPUT.replace(" \"signature-agent\";key=\"s\"", "");
+    assert_eq!(reason(no_agent, &uncovered), "doesn't cover signature-agent");
+    assert_eq!(reason(plain(), &uncovered), "Signature-Agent isn't covered");
+}
+
+/// Components without a value are seen only if the key is known.
+#[test]
+fn nothing_is_made_for_a_key_that_nobody_knows() {
+    let signer = Signer::new();
+    let mut signed = signer.sign(plain(), "s", INPUT);
+    let input = String::from_utf8_lossy(signed.get("Signature-Input").expect("there")).replace("(", "(\"x\" ");
+    signed.set("Signature-Input", &input).expect("room");
+    let missing = judged(&signed, &rules(), &signer.key, NOW);
+    assert_eq!((missing.outcome, &missing.reason[..]), (Outcome::Unverified, "\"x\": isn't in the request"));
+    signed.set("Signature-Input", input.replace(&signer.key.thumbprint, "x")).expect("room");
+    assert_eq!(judged(&signed, &rules(), &signer.key, NOW).reason, "unknown key");
 }
 
 #[test]
