@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use backend::Director;
+use base::Mono;
 use base::lock::Mutex;
 use message::{names, rfc9111};
 use net::Address;
@@ -59,7 +60,7 @@ impl Uploads {
 }
 
 impl Engine {
-    /// To be called once a second.
+    /// The housekeeping thread calls this once a second.
     pub fn forget_old_uploads(&self) {
         let uploads = &self.fetches.uploads;
         if uploads.count.load(Relaxed) > 0 {
@@ -71,32 +72,35 @@ impl Engine {
 impl Bereq {
     /// Takes down what the response at hand says about an upload.
     pub(crate) fn learn_upload(&mut self) {
-        let (Some(request), Some(backend)) = (&mut self.requester.upload, &self.ask.backend) else { return };
-        let Some(news) = request.hear(&self.beresp) else { return };
-        let (uploads, now) = (&self.engine.fetches.uploads, self.engine.clock.mono());
-        let life = self.params.upload_affinity.as_secs_f64();
-        if let UploadNews::Named(url) = &news {
-            if life == 0.0 {
-                return;
-            }
-            let key = uploads.key(request.host(), url);
-            request.current = Some(CurrentUpload { key, holder: backend.name().into() });
-            let holder = Holder::new(self.vcl.loaded(), backend, &request.director);
-            if uploads.change(&self.engine, |table| table.put(key, holder, request.client, now, life)) {
-                self.engine.main.upload_dropped.inc();
-            }
-            self.log.put_parts(Tag::Notice, &[b"lacquer: upload ", url, b" is held by ", backend.name().as_bytes()]);
-            return;
+        let Some(news) = self.requester.upload.as_mut().and_then(|request| request.hear(&self.beresp)) else { return };
+        let (now, life) = (self.engine.clock.mono(), self.params.upload_affinity.as_secs_f64());
+        match news {
+            UploadNews::Named(url) if life > 0.0 => self.hold_upload(&url, now, life),
+            UploadNews::Named(_) => {}
+            UploadNews::GoesOn => self.change_upload(|table, key| table.goes_on(key, now, life)),
+            UploadNews::Finished => self.change_upload(|table, key| table.finish(key, now)),
+            UploadNews::Gone => self.change_upload(|table, key| _ = table.remove(key)),
         }
-        // After a retry, another backend may answer.
-        let Some(current) = request.current.as_ref().filter(|current| *current.holder == *backend.name()) else {
-            return;
-        };
-        uploads.change(&self.engine, |table| match news {
-            UploadNews::GoesOn | UploadNews::Named(_) => table.goes_on(current.key, now, life),
-            UploadNews::Finished => table.finish(current.key, now),
-            UploadNews::Gone => _ = table.remove(current.key),
-        });
+    }
+
+    fn hold_upload(&mut self, url: &[u8], now: Mono, life: f64) {
+        let (Some(request), Some(backend)) = (&mut self.requester.upload, &self.ask.backend) else { return };
+        let uploads = &self.engine.fetches.uploads;
+        let key = uploads.key(request.host(), url);
+        request.current = Some(CurrentUpload { key, holder: backend.name().into() });
+        let holder = Holder::new(self.vcl.loaded(), backend, &request.director);
+        if uploads.change(&self.engine, |table| table.put(key, holder, request.client, now, life)) {
+            self.engine.main.upload_dropped.inc();
+        }
+        self.log.put_parts(Tag::Notice, &[b"lacquer: upload ", url, b" is held by ", backend.name().as_bytes()]);
+    }
+
+    /// Only the holder knows about its upload, and after a retry another backend may have answered.
+    fn change_upload(&self, change: impl FnOnce(&mut UploadTable, UploadKey)) {
+        let (Some(request), Some(backend)) = (&self.requester.upload, &self.ask.backend) else { return };
+        if let Some(current) = request.current.as_ref().filter(|current| *current.holder == *backend.name()) {
+            self.engine.fetches.uploads.change(&self.engine, |table| change(table, current.key));
+        }
     }
 }
 

@@ -54,9 +54,9 @@ pub(crate) struct Requester {
 
 /// The client's side, as far as the fetch speaks to it.
 pub(crate) struct FetchClient {
-    /// There if it wants to hear interim responses.
+    /// `None` if the client doesn't want interim responses.
     pub interims: Option<Interims>,
-    /// There if it gets the trailers and nobody else gets the response.
+    /// `None` if the client doesn't get the trailers, or others get the response, too.
     pub trailers: Option<Trailers>,
     /// The handshake of the client whose early data asked for it.
     pub early: Option<Rc<Handshaking>>,

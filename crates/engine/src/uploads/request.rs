@@ -12,7 +12,6 @@ pub(crate) struct UploadRequest {
     host: Box<[u8]>,
     url: Box<[u8]>,
     method: UploadMethod,
-    /// Its `Upload-Complete`.
     is_complete: Option<bool>,
     /// Name of the director that VCL has chosen for it.
     pub(super) director: Box<str>,
@@ -25,7 +24,7 @@ pub(crate) struct UploadRequest {
 enum UploadMethod {
     Head,
     Delete,
-    /// One with a body.
+    /// Any other, which may have a body.
     Sends,
 }
 
