@@ -18,11 +18,12 @@ mod directories;
 mod fetch;
 mod keys;
 mod nonces;
+mod turns;
 mod verdict;
 
 use agents::{Agent, AgentList};
 use directories::{Directories, FetchTurn, Found};
-use keys::KeySet;
+use keys::{KeySet, NoKey};
 use nonces::Nonces;
 use verdict::{AGENT, Judged, KnownKey, Outcome, Rules, TAG, Verdict};
 
@@ -50,8 +51,9 @@ vrt::vmod! {
     /// ed25519. The keys are those of an agent's directory, https://AGENT/.well-known/http-message-signatures-directory, or
     /// of files. A directory is fetched in the background, so the first request that needs it is unverified; redirects
     /// aren't followed. Its keys are kept for the max-age of its Cache-Control (from 60 s to 24 h; 1 h without one), and
-    /// used for up to 7 days longer while it can't be fetched. A failed fetch is repeated after 10 s, then after longer
-    /// times up to 300 s
+    /// used for up to 7 days longer while its server can't be reached, is too slow or responds with 408, 429 or 5xx; any
+    /// other response that isn't a directory takes them back at once. A failed fetch is repeated after 10 s, then after
+    /// longer times up to 300 s
     pub(crate) static VMOD = botauth;
 
     needs { Authorities }
@@ -62,7 +64,7 @@ vrt::vmod! {
     /// signature may be valid for max_life at most, and the signer's clock may differ by skew. It must cover @authority or
     /// @target-uri, Signature-Agent if there is one, and the components that cover lists. nonces is the number of nonces
     /// that are remembered to refuse a signature that was used before (at most 1048576; a nonce is remembered until its
-    /// signature has expired); with 0, a signature may be repeated until it expires. scheme is that of the URL that clients
+    /// signature has expired, and one agent may have a quarter of them); with 0, a signature may be repeated until it expires. scheme is that of the URL that clients
     /// use; auto is https for connections with TLS that ends here
     object verifier(..VerifierArgs<'_>) -> Arc<Verifier> = new, methods {
         /// Reads a JSON Web Key Set and returns the number of its keys for ed25519. The keys are those of this agent, whose
@@ -80,7 +82,7 @@ vrt::vmod! {
 
         /// Returns the host of the agent that the signature names. Only if the outcome is verified is it that agent's
         fn agent() -> STRING, local, restrict(Methods::CLIENT)
-            = |this: &Arc<Verifier>, call: &mut VmodCall<'_>| last(this, call, |verdict| verdict.agent.as_deref());
+            = |this: &Arc<Verifier>, call: &mut VmodCall<'_>| last(this, call, |verdict| verdict.agent.as_ref().map(Agent::name));
 
         /// Returns the keyid of the signature
         fn keyid() -> STRING, local, restrict(Methods::CLIENT)
@@ -134,6 +136,11 @@ fn new(_: &mut VmodCall<'_>, name: &str, args: VerifierArgs<'_>) -> Result<Arc<V
     Ok(Arc::new(Verifier { agents, rules, scheme: args.scheme, files: RwLock::default() }))
 }
 
+/// The first 200 bytes of a text, which a client or a directory may have made long.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(200)]
+}
+
 /// A derived component without parameters, or the name of a header field in small letters.
 fn is_component(name: &str) -> bool {
     const DERIVED: [&str; 7] =
@@ -172,11 +179,13 @@ fn verify(this: &Arc<Verifier>, call: &mut VmodCall<'_>) -> CallResult<BOOL> {
     let outcome = match given(this, call) {
         Some(verdict) => verdict.outcome,
         None => {
-            let verdict = this.judge(call);
-            let (agent, keyid) = (verdict.agent.as_deref().unwrap_or("-"), verdict.keyid.as_deref().unwrap_or("-"));
+            let mut verdict = this.judge(call);
+            verdict.reason.truncate(cut(&verdict.reason).len());
+            let (agent, keyid) =
+                (verdict.agent.as_ref().map_or("-", Agent::name), verdict.keyid.as_deref().unwrap_or("-"));
             let (outcome, reason) = (verdict.outcome, &verdict.reason);
             if let Some(main) = call.ctx.main_counters() {
-                count(main, outcome);
+                count(main, &verdict);
             }
             let log = call.ctx.log();
             log.putf(
@@ -196,8 +205,11 @@ fn verify(this: &Arc<Verifier>, call: &mut VmodCall<'_>) -> CallResult<BOOL> {
     give(outcome == Outcome::Verified)
 }
 
-fn count(main: &Main, outcome: Outcome) {
-    match outcome {
+fn count(main: &Main, verdict: &Verdict) {
+    if verdict.lacks_room {
+        main.bot_nonce_full.inc();
+    }
+    match verdict.outcome {
         Outcome::None => {}
         Outcome::Unverified => main.bot_unverified.inc(),
         Outcome::Forged => main.bot_forged.inc(),
@@ -229,16 +241,22 @@ impl Verifier {
             return Verdict::without_key(Outcome::None, "there is no request here".to_owned());
         };
         let mut keys = |agent: Option<&Agent>, keyid: &str| {
-            let (found, turn) = self.find_key(agent, keyid, &clock);
+            let (found, turn) = self.find_key(agent, keyid, &clock, main);
             if let Some(turn) = turn {
                 if let Some(main) = main {
                     main.bot_directory_fetches.inc();
                 }
-                fetch::start(turn, log.clone());
+                fetch::start(turn, log.clone(), main);
             }
             found
         };
-        verdict::judge(&Judged { head, is_https, now }, &self.rules, &mut keys)
+        let verdict = verdict::judge(&Judged { head, is_https, now }, &self.rules, &mut keys);
+        if let Some(agent) = verdict.agent.as_ref().filter(|_| verdict.outcome == Outcome::Verified)
+            && let Some(lane) = self.agents.lane(agent)
+        {
+            DIRECTORIES.note_verified(agent, lane, clock.mono());
+        }
+        verdict
     }
 
     /// The key, and the fetch that is due.
@@ -247,6 +265,7 @@ impl Verifier {
         agent: Option<&Agent>,
         keyid: &str,
         clock: &base::Clock,
+        main: Option<&'static Main>,
     ) -> (Result<KnownKey, String>, Option<FetchTurn>) {
         if let Some(found) = self.find_in_files(agent, keyid, clock.real().0) {
             return (found, None);
@@ -256,12 +275,15 @@ impl Verifier {
             return (Err("the agent isn't in the list".to_owned()), None);
         };
         let (found, turn) = DIRECTORIES.find(agent, lane, keyid, clock);
+        if let (Found::NoTurn, Some(main)) = (&found, main) {
+            main.bot_directory_refused.inc();
+        }
         let found = match found {
             Found::Key(key) => Ok(KnownKey { key, is_agents: true }),
-            Found::NoSuchKey => Err("unknown key".to_owned()),
+            Found::NoKey(no_key) => Err(no_key.text().to_owned()),
             Found::Fetching => Err("unknown key: the directory is being fetched".to_owned()),
             Found::NoTurn => Err("unknown key: too many directories are being fetched".to_owned()),
-            Found::Failed(reason) => Err(format!("unknown key: the directory can't be fetched: {reason}")),
+            Found::Failed(reason) => Err(format!("unknown key: no keys from the directory: {reason}")),
         };
         (found, turn)
     }
@@ -270,17 +292,30 @@ impl Verifier {
     fn find_in_files(&self, agent: Option<&Agent>, keyid: &str, now: f64) -> Option<Result<KnownKey, String>> {
         let files = self.files.read();
         let key_of = |owner: Option<&Agent>| {
-            let mut of_owner = files.iter().filter(|file| file.agent.as_ref() == owner);
-            of_owner.find_map(|file| file.keys.find(keyid, now).cloned())
+            let mut fault = NoKey::Unknown;
+            for file in files.iter().filter(|file| file.agent.as_ref() == owner) {
+                match file.keys.find(keyid, now) {
+                    Ok(key) => return Ok(key.clone()),
+                    Err(NoKey::Unknown) => {}
+                    Err(other) => fault = other,
+                }
+            }
+            Err(fault)
         };
-        if let Some(key) = agent.and_then(|agent| key_of(Some(agent))) {
+        let of_agent = agent.map_or(Err(NoKey::Unknown), |agent| key_of(Some(agent)));
+        if let Ok(key) = of_agent {
             return Some(Ok(KnownKey { key, is_agents: true }));
         }
-        if let Some(key) = key_of(None) {
+        let of_all = key_of(None);
+        if let Ok(key) = of_all {
             return Some(Ok(KnownKey { key, is_agents: false }));
         }
-        let has_file = agent.is_some() && files.iter().any(|file| file.agent.as_ref() == agent);
-        has_file.then(|| Err("unknown key".to_owned()))
+        let fault = [of_agent, of_all].into_iter().filter_map(Result::err).find(|fault| *fault != NoKey::Unknown);
+        let is_here = match agent {
+            Some(_) => files.iter().any(|file| file.agent.as_ref() == agent),
+            None => fault.is_some(),
+        };
+        is_here.then(|| Err(fault.unwrap_or(NoKey::Unknown).text().to_owned()))
     }
 }
 

@@ -404,6 +404,9 @@ set! {
     bot_unverified: Counter Info Integer "" "Signed requests that botauth couldn't verify" => "The VCL_Log record of the request has the reason: an unknown key, an expired signature and the like.";
     bot_forged: Counter Info Integer "" "Signed requests whose signature isn't that of its key" => "The signature names a known key. A part that it covers was changed, or the key's owner didn't make it.";
     bot_directory_fetches: Counter Info Integer "" "Key directories of bots that were fetched" => "Failed fetches are counted, too; an Error record says why.";
+    bot_directory_fail: Counter Info Integer "" "Fetches of key directories of bots without keys" => "An Error record says why. They are also counted in bot_directory_fetches.";
+    bot_directory_refused: Counter Info Integer "" "Signed requests whose key directory couldn't be fetched yet" => "Too many other directories were being fetched or are remembered.";
+    bot_nonce_full: Counter Info Integer "" "Signed requests whose nonce couldn't be remembered" => "All nonces, or the share of the agent, are in use. See the argument nonces of botauth.verifier.";
 }
 
 set! {

@@ -43,6 +43,15 @@ impl Agent {
         }
     }
 
+    /// The domain whose owner may name this host: two labels, or three below a suffix such as co.uk or com.au.
+    pub(super) fn site(&self) -> &str {
+        let host = self.host();
+        let ends: Vec<usize> = host.rmatch_indices('.').map(|(at, _)| at).take(3).collect();
+        let label = |from: usize, to: usize| &host[ends[from] + 1..to];
+        let is_suffix = ends.len() >= 2 && label(0, host.len()).len() == 2 && label(1, ends[0]).len() <= 3;
+        ends.get(if is_suffix { 2 } else { 1 }).map_or(host, |at| &host[at + 1..])
+    }
+
     /// True for a full DNS name on the port of https.
     fn is_public_name(&self) -> bool {
         !self.0.contains(':') && self.0.trim_end_matches('.').contains('.') && self.0.parse::<IpAddr>().is_err()
@@ -133,6 +142,20 @@ mod tests {
             "https://a.test\r\nX: y",
         ] {
             assert_eq!(name(uri), None, "{uri}");
+        }
+    }
+
+    #[test]
+    fn a_site_is_what_one_owner_names() {
+        for (uri, want) in [
+            ("https://a.test", "a.test"),
+            ("https://x.y.a.test:1", "a.test"),
+            ("https://x.a.co.uk", "a.co.uk"),
+            ("https://a.co.uk", "a.co.uk"),
+            ("https://b.shop.de", "shop.de"),
+            ("https://localhost", "localhost"),
+        ] {
+            assert_eq!(Agent::of_uri(uri).expect("an agent").site(), want);
         }
     }
 

@@ -11,11 +11,13 @@ use base::text::printable;
 use message::Head;
 use shm::vsl::{LogRing, Marker};
 use tables::Tag;
+use tables::counters::Main;
 use tls::TlsClient;
 use tls::verify::Verify;
 use webclient::{ClearText, WebTarget, connect_where, in_words, talk_to};
 
 use super::agents::{Agent, Lane};
+use super::cut;
 use super::directories::{FetchTurn, Fetched};
 use super::keys::KeySet;
 
@@ -28,23 +30,27 @@ const LIFE: Duration = Duration::from_secs(3600);
 const MIN_LIFE: Duration = Duration::from_secs(60);
 const MAX_LIFE: Duration = Duration::from_secs(86_400);
 
-pub(super) fn start(turn: FetchTurn, log: Arc<LogRing>) {
+pub(super) fn start(turn: FetchTurn, log: Arc<LogRing>, main: Option<&'static Main>) {
     let name = turn.agent.name().to_owned();
     let no_thread_log = log.clone();
     let fetch = move || {
-        let fetched = at_large().and_then(|tls| fetch(&turn.agent, turn.lane, &tls));
-        if let Err(reason) = &fetched {
-            note(&log, turn.agent.name(), reason);
+        let fetched = at_large().and_then(|tls| fetch(&turn.agent, turn.lane, &tls)).unwrap_or_else(Fetched::Failed);
+        if let Fetched::Withdrawn(reason) | Fetched::Failed(reason) = &fetched {
+            note(&log, main, turn.agent.name(), reason);
         }
         turn.finish(fetched);
     };
     // The turn is dropped with the call.
     if let Err(no_thread) = rt::hand_off(fetch) {
-        note(&no_thread_log, &name, no_thread.text());
+        note(&no_thread_log, main, &name, no_thread.text());
     }
 }
 
-fn note(log: &LogRing, agent: &str, reason: &str) {
+fn note(log: &LogRing, main: Option<&'static Main>, agent: &str, reason: &str) {
+    if let Some(main) = main {
+        main.bot_directory_fail.inc();
+    }
+    let reason = cut(reason);
     log.write_onef(Tag::Error, Vxid::NONE, Marker::None, format_args!("botauth: directory of {agent}: {reason}"));
 }
 
@@ -52,7 +58,7 @@ fn at_large() -> Result<Arc<TlsClient>, String> {
     tls::origin::at_large(Verify::ChainAndName)
 }
 
-fn fetch(agent: &Agent, lane: Lane, tls: &Arc<TlsClient>) -> Fetched {
+fn fetch(agent: &Agent, lane: Lane, tls: &Arc<TlsClient>) -> Result<Fetched, String> {
     let target = WebTarget::parse(&format!("https://{}{PATH}", agent.name()), ClearText::Loopback)?;
     let until = base::clock::now() + TIME;
     let may_ask = |address: &SocketAddr| lane == Lane::Listed || is_public(address.ip());
@@ -61,24 +67,37 @@ fn fetch(agent: &Agent, lane: Lane, tls: &Arc<TlsClient>) -> Fetched {
          User-Agent: Lacquer-botauth\r\nConnection: close\r\n\r\n",
         target.authority
     );
-    let mut body = Vec::new();
-    let mut take = |piece: &[u8]| match body.len() + piece.len() {
-        ..=MAX_BYTES => {
-            body.extend_from_slice(piece);
-            Ok(())
+    let (mut body, mut is_too_long) = (Vec::new(), false);
+    let mut take = |piece: &[u8]| {
+        is_too_long = body.len() + piece.len() > MAX_BYTES;
+        if is_too_long {
+            return Err(io::Error::other("too long"));
         }
-        _ => Err(io::Error::other(format!("longer than {MAX_BYTES} bytes"))),
+        body.extend_from_slice(piece);
+        Ok(())
     };
     let link = connect_where(&target, tls, until, &may_ask).map_err(|error| in_words(&error))?;
-    let head = talk_to(link, request.as_bytes(), false, &mut take).map_err(|error| in_words(&error))?;
-    read(&head, &body)
+    match talk_to(link, request.as_bytes(), false, &mut take) {
+        Ok(head) => Ok(read(&head, &body)),
+        Err(_) if is_too_long => Ok(Fetched::Withdrawn(format!("longer than {MAX_BYTES} bytes"))),
+        Err(error) => Err(in_words(&error)),
+    }
 }
 
 /// Redirections aren't followed: a directory is at its well-known URI or nowhere.
-fn read(head: &Head, body: &[u8]) -> Fetched {
-    if head.status() != 200 {
-        return Err(format!("status {}", head.status()));
+pub(super) fn read(head: &Head, body: &[u8]) -> Fetched {
+    match head.status() {
+        200 => match key_set(head, body) {
+            Ok(keys) => Fetched::Keys(keys, life(head)),
+            Err(reason) => Fetched::Withdrawn(reason),
+        },
+        // The server cannot say now: it was too slow (RFC 9110 15.5.9), limits requests or has failed.
+        status @ (408 | 429 | 500..) => Fetched::Failed(format!("status {status}")),
+        status => Fetched::Withdrawn(format!("status {status}")),
     }
+}
+
+fn key_set(head: &Head, body: &[u8]) -> Result<KeySet, String> {
     let kind = head.only("Content-Type").unwrap_or_default();
     let essence = kind.split(|c| *c == b';').next().unwrap_or_default().trim_ascii();
     if !essence.eq_ignore_ascii_case(MEDIA_TYPE.as_bytes()) {
@@ -88,7 +107,7 @@ fn read(head: &Head, body: &[u8]) -> Fetched {
     if keys.len() == 0 {
         return Err("it has no key for ed25519".to_owned());
     }
-    Ok((keys, life(head)))
+    Ok(keys)
 }
 
 fn life(head: &Head) -> Duration {
@@ -188,11 +207,14 @@ mod tests {
         }
     }
 
-    fn answer(status: u16, fields: &[(&str, &str)], body: &str) -> Result<u64, String> {
+    fn answer(status: u16, fields: &[(&str, &str)], body: &str) -> Result<u64, Fetched> {
         let mut head = Head::new();
         head.start_response(b"HTTP/1.1", status).expect("room");
         fields.iter().for_each(|(name, value)| head.append(name, value).expect("room"));
-        read(&head, body.as_bytes()).map(|(_, life)| life.as_secs())
+        match read(&head, body.as_bytes()) {
+            Fetched::Keys(_, life) => Ok(life.as_secs()),
+            other => Err(other),
+        }
     }
 
     #[test]
@@ -206,10 +228,19 @@ mod tests {
             ["max-age=600", "max-age=0", "max-age=999999", "no-store"].map(life),
             [Ok(600), Ok(60), Ok(86_400), Ok(60)]
         );
-        assert_eq!(answer(302, &[kind, ("Location", "/x")], SET), Err("status 302".to_owned()));
-        let html = answer(200, &[("Content-Type", "text/html\u{7}")], SET);
-        assert!(html.is_err_and(|reason| reason.starts_with("its type is \"text/html") && !reason.contains('\u{7}')));
-        assert_eq!(answer(200, &[kind], "{\"keys\":[]}"), Err("it has no key for ed25519".to_owned()));
-        assert_eq!(answer(200, &[kind], "[]"), Err("not a key set: it has no keys".to_owned()));
+        for status in [302, 401, 404, 410] {
+            let withdrawn = Fetched::Withdrawn(format!("status {status}"));
+            assert_eq!(answer(status, &[kind, ("Location", "/x")], SET), Err(withdrawn));
+        }
+        for status in [408, 429, 500, 503] {
+            assert_eq!(answer(status, &[kind], SET), Err(Fetched::Failed(format!("status {status}"))));
+        }
+        let Err(Fetched::Withdrawn(html)) = answer(200, &[("Content-Type", "text/html\u{7}")], SET) else {
+            panic!("another type is no directory")
+        };
+        assert!(html.starts_with("its type is \"text/html") && !html.contains('\u{7}'));
+        for (body, why) in [("{\"keys\":[]}", "it has no key for ed25519"), ("[]", "not a key set: it has no keys")] {
+            assert_eq!(answer(200, &[kind], body), Err(Fetched::Withdrawn(why.to_owned())));
+        }
     }
 }

@@ -23,6 +23,24 @@ pub(super) struct Key {
     not_after: f64,
 }
 
+/// The reason why a set has no key for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoKey {
+    Unknown,
+    NotYetValid,
+    Expired,
+}
+
+impl NoKey {
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            NoKey::Unknown => "unknown key",
+            NoKey::NotYetValid => "the key isn't valid yet",
+            NoKey::Expired => "the key has expired",
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct KeySet(Vec<Key>);
 
@@ -49,9 +67,16 @@ impl KeySet {
     }
 
     /// The key of this thumbprint or name, if it may be used at this time (seconds since 1970).
-    pub(super) fn find(&self, keyid: &str, now: f64) -> Option<&Key> {
-        let is_it = |key: &&Key| key.thumbprint == keyid || key.kid.as_deref() == Some(keyid);
-        self.0.iter().filter(is_it).find(|key| key.not_before <= now && now < key.not_after)
+    pub(super) fn find(&self, keyid: &str, now: f64) -> Result<&Key, NoKey> {
+        let mut fault = NoKey::Unknown;
+        for key in self.0.iter().filter(|key| key.thumbprint == keyid || key.kid.as_deref() == Some(keyid)) {
+            fault = match () {
+                () if now < key.not_before => NoKey::NotYetValid,
+                () if now >= key.not_after => NoKey::Expired,
+                () => return Ok(key),
+            };
+        }
+        Err(fault)
     }
 }
 
@@ -69,7 +94,7 @@ impl Key {
             return None;
         }
         let public = url_decoded(text("x")?.as_bytes()).filter(|bytes| bytes.len() == 32)?;
-        let time = |name: &str, absent: f64| map.get(name).map_or(Some(absent), Json::as_f64);
+        let time = |name: &str, absent: f64| map.get(name).map_or(Some(absent), |time| time.as_f64().map(seconds));
         Some(Key {
             thumbprint: thumbprint(&public),
             kid: text("kid").map(str::to_owned),
@@ -82,6 +107,12 @@ impl Key {
     pub(super) fn verify(&self, text: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, &self.public).verify(text, signature).is_ok()
     }
+}
+
+/// A time in seconds since 1970. Cloudflare's reference implementation writes milliseconds.
+fn seconds(time: f64) -> f64 {
+    const LAST_SECONDS: f64 = 1e11;
+    if time > LAST_SECONDS { time / 1000.0 } else { time }
 }
 
 fn thumbprint(public: &[u8]) -> String {
@@ -103,15 +134,26 @@ mod tests {
     }
 
     fn is_found(json: &str, keyid: &str, now: f64) -> bool {
-        KeySet::of_file(json.as_bytes()).expect("a set").find(keyid, now).is_some()
+        KeySet::of_file(json.as_bytes()).expect("a set").find(keyid, now).is_ok()
     }
 
     #[test]
     fn a_key_is_found_by_its_thumbprint() {
         assert!(is_found(&set(""), PRINT, 0.0) && !is_found(&set(""), "other", 0.0));
         assert!(is_found(&set(",\"kid\":\"mine\",\"use\":\"sig\",\"alg\":\"EdDSA\""), "mine", 0.0));
-        let times = set(",\"nbf\":100,\"exp\":200");
-        assert_eq!([99.0, 100.0, 199.0, 200.0].map(|now| is_found(&times, PRINT, now)), [false, true, true, false]);
+    }
+
+    #[test]
+    fn a_key_has_its_time_in_seconds_or_milliseconds() {
+        let begin = 1_735_689_600_f64;
+        for scale in [1.0, 1000.0] {
+            let times = set(&format!(",\"nbf\":{},\"exp\":{}", begin * scale, (begin + 100.0) * scale));
+            let set = KeySet::of_file(times.as_bytes()).expect("a set");
+            let fault = |now: f64| set.find(PRINT, now).err();
+            assert_eq!([fault(begin - 1.0), fault(begin + 100.0)], [Some(NoKey::NotYetValid), Some(NoKey::Expired)]);
+            assert_eq!([fault(begin), fault(begin + 99.0)], [None, None]);
+            assert_eq!(set.find("other", begin).err(), Some(NoKey::Unknown));
+        }
     }
 
     #[test]

@@ -84,6 +84,24 @@ fn keys_of_a_file() {
 }
 
 #[test]
+fn a_key_outside_its_time_is_said_to_be() {
+    for (time, why) in
+        [("\"exp\":999999999", "the key has expired"), ("\"nbf\":1000000001000", "the key isn't valid yet")]
+    {
+        let file = key_file(if time.contains("exp") { "expired" } else { "early" });
+        let json = std::fs::read_to_string(&file.0).expect("readable").replace("\"kid\"", &format!("{time},\"kid\""));
+        std::fs::write(&file.0, json).expect("writable");
+        let init = format!("bots.add_keys(\"{}\", \"a.test\");", file.0.display());
+        let mut known = world("", &init, BODY).expect("valid");
+        sign(&mut known, "https://a.test");
+        assert_eq!(known.recv("out"), format!("unverified a.test mine {why}"));
+        let mut other = world("", &init.replace(", \"a.test\"", ""), BODY).expect("valid");
+        sign(&mut other, "https://b.test");
+        assert_eq!(other.recv("out"), "unverified b.test mine the agent isn't in the list");
+    }
+}
+
+#[test]
 fn nobody_signs_most_requests() {
     let mut world = world("agents=\"any\"", "", BODY).expect("valid");
     assert_eq!(world.recv("out"), "none   no signature");

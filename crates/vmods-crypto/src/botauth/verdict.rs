@@ -40,10 +40,12 @@ impl Outcome {
 pub(super) struct Verdict {
     pub(super) outcome: Outcome,
     /// The agent that the signature names; proved only if the signature is verified.
-    pub(super) agent: Option<String>,
+    pub(super) agent: Option<Agent>,
     pub(super) keyid: Option<String>,
     /// Empty if the signature is verified.
     pub(super) reason: String,
+    /// The nonce couldn't be remembered.
+    pub(super) lacks_room: bool,
 }
 
 /// Rules for all requests.
@@ -97,7 +99,7 @@ pub(super) fn judge(request: &Judged<'_>, rules: &Rules, keys: &mut KeySource<'_
 
 impl Verdict {
     pub(super) fn without_key(outcome: Outcome, reason: String) -> Verdict {
-        Verdict { outcome, agent: None, keyid: None, reason }
+        Verdict { outcome, agent: None, keyid: None, reason, lacks_room: false }
     }
 }
 
@@ -109,10 +111,10 @@ fn judge_one(
     keys: &mut KeySource<'_>,
 ) -> Verdict {
     let keyid = signature.text("keyid").map(str::to_owned);
-    let mut verdict = Verdict { outcome: Outcome::Unverified, agent: None, keyid, reason: String::new() };
+    let mut verdict = Verdict { keyid, ..Verdict::without_key(Outcome::Unverified, String::new()) };
     // The base comes last: a client that knows no key can't have it made.
     let known = check(signature, request, now, rules).and_then(|claim| {
-        verdict.agent = claim.agent.as_ref().map(|agent| agent.name().to_owned());
+        verdict.agent.clone_from(&claim.agent);
         let known = keys(claim.agent.as_ref(), claim.keyid)?;
         if !known.is_agents {
             verdict.agent = None;
@@ -125,7 +127,13 @@ fn judge_one(
             verdict.outcome = Outcome::Forged;
             return Err("the signature isn't that of its key".to_owned());
         }
-        spend_nonce(signature, &key, rules, now)
+        let spent = spend_nonce(signature, verdict.agent.as_ref(), &key, rules, now);
+        verdict.lacks_room = spent == NonceUse::NoRoom;
+        match spent {
+            NonceUse::First => Ok(()),
+            NonceUse::Again => Err("the nonce was used before".to_owned()),
+            NonceUse::NoRoom => Err("too many nonces are in use".to_owned()),
+        }
     });
     match proved {
         Ok(()) => verdict.outcome = Outcome::Verified,
@@ -186,16 +194,13 @@ fn check_times(signature: &MessageSignature, rules: &Rules, now: f64) -> Result<
     Err(fault)
 }
 
-fn spend_nonce(signature: &MessageSignature, key: &Key, rules: &Rules, now: f64) -> Result<(), String> {
+fn spend_nonce(signature: &MessageSignature, agent: Option<&Agent>, key: &Key, rules: &Rules, now: f64) -> NonceUse {
     if !rules.nonces.is_on() {
-        return Ok(());
+        return NonceUse::First;
     }
     let (nonce, expires) = (signature.text("nonce").unwrap_or_default(), signature.time("expires").unwrap_or_default());
-    match rules.nonces.spend(&key.thumbprint, nonce, expires as f64 + rules.skew, now) {
-        NonceUse::First => Ok(()),
-        NonceUse::Again => Err("the nonce was used before".to_owned()),
-        NonceUse::NoRoom => Err("too many nonces are in use".to_owned()),
-    }
+    let owner = agent.map_or(&key.thumbprint[..], Agent::name);
+    rules.nonces.spend(owner, &key.thumbprint, nonce, expires as f64 + rules.skew, now)
 }
 
 #[cfg(test)]

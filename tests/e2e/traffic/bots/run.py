@@ -172,7 +172,7 @@ def clocks(report, program, bed):
 
 
 def replay(report, program, bed):
-    with bed.directory() as d, Server(program, f'"{d.agent}", nonces=3') as v:
+    with bed.directory() as d, Server(program, f'"{d.agent}", nonces=12') as v:
         report.comes(lambda: v.verdict(sign(bed.key, d.agent, nonce=b64(os.urandom(16)))), f"verified|{d.agent}|", "the key is known")
         used = sign(bed.key, d.agent, nonce="one")
         got = [v.verdict(used) for _ in range(3)]
@@ -202,7 +202,7 @@ def bad_directories(report, program, bed):
         servers = {what: bed.directory(reply, leaf) for what, (reply, leaf, _) in ways.items()}
         with Server(program, f'"{" ".join(d.agent for d in servers.values())}"') as v:
             for what, d in servers.items():
-                told = lambda got, why=ways[what][2]: "the directory can't be fetched: " in got and why in got and got.startswith("unverified")
+                told = lambda got, why=ways[what][2]: "no keys from the directory: " in got and why in got and got.startswith("unverified")
                 v.comes(report, bed.key, d.agent, told, f"a directory that {what}")
                 d.close()
         report.check(not target.asked, f"a redirection isn't followed: {target.asked}")
@@ -215,7 +215,7 @@ def hanging(report, program, bed):
         report.check(got == f"unverified|{dead.agent}|{FETCHING}", f"the first request: {got}")
         report.comes(lambda: len(dead.asked), 1, "the directory is asked")
         v.comes(report, bed.key, d.agent, f"verified|{d.agent}|", "another agent")
-        told = f"unverified|{dead.agent}|unknown key: the directory can't be fetched: does not answer in time"
+        told = f"unverified|{dead.agent}|unknown key: no keys from the directory: does not answer in time"
         v.comes(report, bed.key, dead.agent, told, "the fetch ends")
 
 

@@ -6,7 +6,7 @@ use ring::signature::{Ed25519KeyPair, KeyPair};
 
 use super::*;
 
-/// RFC 9421, B.1.4.
+/// The test key of RFC 9421, B.1.4.
 const RFC_X: &str = "JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs";
 const CREATED: f64 = 1_735_689_600.0;
 const NOW: f64 = CREATED + 60.0;
@@ -35,7 +35,7 @@ fn judged(head: &Head, rules: &Rules, key: &Key, now: f64) -> Verdict {
     judge(&Judged { head, is_https: true, now }, rules, &mut keys)
 }
 
-/// RFC 9421, B.2.6.
+/// The signed request of RFC 9421, B.2.6.
 #[test]
 fn the_signature_of_the_rfc() {
     let head = head(
@@ -108,9 +108,10 @@ fn the_signatures_of_the_draft() {
         let verdict = judged(&head, &long, &key(RFC_X), NOW);
         let want = Verdict {
             outcome: Outcome::Verified,
-            agent: Some("signature-agent.test".to_owned()),
+            agent: Agent::of_uri("https://signature-agent.test"),
             keyid: Some(KEYID.to_owned()),
             reason: String::new(),
+            lacks_room: false,
         };
         assert_eq!(verdict, want);
     }
@@ -152,7 +153,10 @@ fn the_key_decides_between_forged_and_unverified() {
     assert_eq!((forged.outcome, &forged.reason[..]), (Outcome::Forged, "the signature isn't that of its key"));
     let unknown = judged(&other, &rules(), &key("11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"), NOW);
     assert_eq!((unknown.outcome, &unknown.reason[..]), (Outcome::Unverified, "unknown key"));
-    assert_eq!((unknown.agent.as_deref(), unknown.keyid.as_deref()), (Some("signature-agent.test"), Some(KEYID)));
+    assert_eq!(
+        (unknown.agent.as_ref().map(Agent::name), unknown.keyid.as_deref()),
+        (Some("signature-agent.test"), Some(KEYID))
+    );
 }
 
 /// A signer with a key of its own.
