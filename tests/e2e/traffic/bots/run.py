@@ -156,6 +156,10 @@ def changed(report, program, bed):
         got = v.verdict(sign(Key(), d.agent))
         report.check(got == f"unverified|{d.agent}|unknown key", f"another key is unknown, not forged: {got}")
         report.comes(lambda: v.counter("MAIN.bot_forged"), 5, "forged requests are counted")
+        fields_of_target = sign(bed.key, d.agent, components=["@authority", "@request-target"])
+        why = '"@request-target": was an absolute URL, which isn\'t kept'
+        got = v.verdict(fields_of_target, f"http://www.example{signed.PATH}")
+        report.check(got == f"unverified|{d.agent}|{why}", f"an absolute target: {got}")
         gone = [(n, v) for n, v in fields if n != "X-List"]
         got = v.verdict(gone, signed.PATH)
         report.check(got == f'unverified|{d.agent}|"x-list": isn\'t in the request', f"a field that was removed: {got}")
