@@ -94,7 +94,7 @@ fn value(item: &FieldItem) -> Value {
     }
 }
 
-/// What is expected, with decimals as thousandths.
+/// The expected value, with decimals as thousandths.
 fn exact(expected: &Value) -> Value {
     match expected {
         Value::Number(number) if number.is_f64() => {
