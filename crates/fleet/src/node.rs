@@ -494,18 +494,17 @@ fn log_number(epoch: &str) -> u64 {
 }
 
 impl Shared {
-    fn enqueue(&self, entry: Waiting, form: Option<HeldForm>) {
+    fn enqueue(self: &Arc<Shared>, entry: Waiting, form: Option<HeldForm>) {
         if base::failpoint::fault("an acknowledgement before the log has it") {
             entry.outcome.set(Ok(0));
         }
-        let mut changed = Vec::new();
         let refused = {
             let mut queue = self.queue.lock();
             if queue.waiting.len() < MANY {
                 // Before it can come back.
                 if let Some(form) = form {
                     self.own.lock().add(&entry.id);
-                    changed = self.held.lock().queue(form, self.now());
+                    self.change_held(|held, losses| (held.queue(form, losses.now), ()));
                 }
                 queue.waiting.push_back(entry);
                 queue.count += 1;
@@ -514,7 +513,6 @@ impl Shared {
                 Err(entry)
             }
         };
-        self.keep(changed);
         match refused {
             Ok(waker) => {
                 self.bell.notify_one();
@@ -536,21 +534,16 @@ impl Shared {
             return;
         }
         let records = keeper.held();
-        let made = self.with_losses(|held, losses| {
-            let made = held.records();
-            held.load(records, &self.settings.node, losses);
-            made
+        self.change_held(|held, losses| {
+            let mut changed = held.records(losses.now);
+            changed.extend(held.load(records, &self.settings.node, losses));
+            (changed, ())
         });
-        self.keep(made);
     }
 
-    fn keep(&self, changed: Vec<HeldRecord>) {
-        if let Some(keeper) = self.keeper.get().and_then(Weak::upgrade) {
-            changed.into_iter().for_each(|record| keeper.hold(record));
-        }
-    }
-
-    fn with_losses<T>(self: &Arc<Shared>, work: impl FnOnce(&mut Held, &Losses<'_>) -> T) -> T {
+    /// Changes what is held, and journals the records that `work` returns, in the order of these changes.
+    fn change_held<T>(self: &Arc<Shared>, work: impl FnOnce(&mut Held, &Losses<'_>) -> (Vec<HeldRecord>, T)) -> T {
+        let keeper = self.keeper.get().and_then(Weak::upgrade);
         let pending = || PendingInvalidation::new(self);
         // Nodes that notice the same don't all append the same at once: for each entry another one is first.
         let delay = |id: &str| {
@@ -558,7 +551,12 @@ impl Shared {
             OTHERS_DELAY + Duration::from_millis(spread)
         };
         let losses = Losses { now: self.now(), delay: &delay, pending: &pending };
-        work(&mut self.held.lock(), &losses)
+        let mut held = self.held.lock();
+        let (changed, done) = work(&mut held, &losses);
+        if let Some(keeper) = keeper.as_ref() {
+            changed.into_iter().for_each(|record| keeper.hold(record));
+        }
+        done
     }
 
     fn once_more(&self, id: &str, bytes: &[u8]) -> Vec<u8> {

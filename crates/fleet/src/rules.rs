@@ -40,17 +40,18 @@ pub enum FollowVerdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     pub why: String,
-    /// The log has lost entries. Other nodes may not notice.
-    pub has_lost: bool,
+    /// The log has lost entries, which other nodes may not notice; what it has from that number on is newer than the
+    /// loss. `None`: this node alone has missed some.
+    pub lost_before: Option<u64>,
 }
 
 impl Gap {
     pub fn trimmed(why: impl Into<String>) -> Gap {
-        Gap { why: why.into(), has_lost: false }
+        Gap { why: why.into(), lost_before: None }
     }
 
-    pub fn lost(why: impl Into<String>) -> Gap {
-        Gap { why: why.into(), has_lost: true }
+    pub fn lost(why: impl Into<String>, before: u64) -> Gap {
+        Gap { why: why.into(), lost_before: Some(before) }
     }
 }
 
@@ -58,13 +59,14 @@ pub const OTHER_LOG: &str = "the log is another one than before";
 
 pub fn judge(position: Option<&Position>, bounds: &LogBounds) -> FollowVerdict {
     let Some(position) = position else { return FollowVerdict::Begin { gap: None } };
-    let lost = |words: String| FollowVerdict::Begin { gap: Some(Gap::lost(words)) };
     let trimmed = |words: String| FollowVerdict::Begin { gap: Some(Gap::trimmed(words)) };
     if position.epoch != bounds.epoch {
         let is_there = (bounds.first..=bounds.last).contains(&position.seq);
         return match position.mark {
             Some(_) if is_there => FollowVerdict::Replay { from: position.seq },
-            _ => lost(OTHER_LOG.to_owned()),
+            // A node that had seen no entry knows of none that is lost.
+            None if position.seq == 0 => trimmed(OTHER_LOG.to_owned()),
+            _ => FollowVerdict::Begin { gap: Some(Gap::lost(OTHER_LOG, 0)) },
         };
     }
     let seq = position.seq;
@@ -72,7 +74,8 @@ pub fn judge(position: Option<&Position>, bounds: &LogBounds) -> FollowVerdict {
         if base::failpoint::fault("a log that was put back and is gone on with") {
             return FollowVerdict::Replay { from: bounds.last.saturating_add(1) };
         }
-        return lost(format!("the log ends at {}, and was at {seq} before: it has lost entries", bounds.last));
+        let why = format!("the log ends at {}, and was at {seq} before: it has lost entries", bounds.last);
+        return FollowVerdict::Begin { gap: Some(Gap::lost(why, bounds.last.saturating_add(1))) };
     }
     if seq < bounds.first && base::failpoint::fault("a log that was trimmed and is gone on with") {
         return FollowVerdict::Replay { from: bounds.first };

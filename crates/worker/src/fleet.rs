@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use base::{Mono, Real};
 use cache::{Digest, Purge};
@@ -210,13 +210,16 @@ impl Applier for Carrier {
     }
 
     fn held(&self) -> Vec<HeldRecord> {
-        let record = |JournalHeld { seq, mark, id, bytes }| HeldRecord { id, seq, mark, bytes };
+        let now = self.engine.clock.real();
+        let age = |since: f64| Duration::try_from_secs_f64((now.0 - since).max(0.0)).unwrap_or(Duration::MAX);
+        let record = |JournalHeld { seq, mark, since, id, bytes }| HeldRecord { id, seq, mark, bytes, age: age(since) };
         self.engine.cache.held().into_iter().map(record).collect()
     }
 
     fn hold(&self, record: HeldRecord) {
-        let HeldRecord { id, seq, mark, bytes } = record;
-        self.engine.cache.hold(JournalHeld { seq, mark, id, bytes });
+        let HeldRecord { id, seq, mark, bytes, age } = record;
+        let since = self.engine.clock.real().0 - age.as_secs_f64();
+        self.engine.cache.hold(JournalHeld { seq, mark, since, id, bytes });
     }
 
     fn set_gate(&self, gate: Gate) {
@@ -417,8 +420,6 @@ pub fn nodes_json(node: &Node) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

@@ -117,7 +117,8 @@ fn how_far_a_fleets_log_was_followed_outlives_a_worker_and_a_journal_begun_anew(
 fn held_entries_of_a_fleets_log_outlive_a_worker_and_a_journal_begun_anew() {
     let legacy = Legacy::new();
     let first = legacy.heir(0.0);
-    let held = |id: &str, seq, text: &[u8]| JournalHeld { seq, mark: 7, id: id.to_owned(), bytes: text.into() };
+    let held =
+        |id: &str, seq, text: &[u8]| JournalHeld { seq, mark: 7, since: 5.5, id: id.to_owned(), bytes: text.into() };
     [held("a", 0, b"1"), held("b", 2, b"2"), held("c", 3, b"3"), held("a", 1, b"1"), held("c", 0, b"")]
         .into_iter()
         .for_each(|entry| first.cache.hold(entry));

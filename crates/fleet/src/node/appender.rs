@@ -226,16 +226,12 @@ impl Appender {
     }
 
     fn note(&self, entry: &Waiting, result: &Result<u64, LinkFault>) {
-        let changed = match result {
-            Ok(seq) => {
-                let applied = self.shared.status.lock().applied;
-                self.shared.with_losses(|held, losses| held.acknowledged(&entry.id, *seq, applied, losses));
-                None
-            }
-            Err(_) if entry.until.is_some() => self.shared.held.lock().refused(&entry.id),
-            Err(_) => None,
-        };
-        self.shared.keep(changed.into_iter().collect());
+        let applied = self.shared.status.lock().applied;
+        self.shared.change_held(|held, losses| match result {
+            Ok(seq) => (Vec::new(), held.acknowledged(&entry.id, *seq, applied, losses)),
+            Err(_) if entry.until.is_some() => (held.refused(&entry.id).into_iter().collect(), ()),
+            Err(_) => (Vec::new(), ()),
+        });
     }
 
     fn put_off(&self, entry: Waiting) {
@@ -270,8 +266,7 @@ impl Appender {
             Reach::Away(_, why) => why.clone(),
         };
         for entry in &expired {
-            let gone = self.shared.held.lock().refused(&entry.id);
-            self.shared.keep(gone.into_iter().collect());
+            self.shared.change_held(|held, _| (held.refused(&entry.id).into_iter().collect(), ()));
             entry.outcome.set(Err(self.shared.away(&why)));
         }
     }

@@ -31,6 +31,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const STRETCH: u64 = 256;
 /// Time after which entries that the log announced count as late.
 const LATE: Duration = Duration::from_secs(5);
+/// Entries at the end of a log that are searched for one that tells all of its loss.
+const TOLD: u64 = 65_536;
 /// Entries that are appended again together.
 const AGAIN: usize = 64;
 
@@ -62,9 +64,16 @@ struct Followed {
     /// The position of before, while all that came is as it was then.
     stood: Option<u64>,
     last: Option<u64>,
+    /// Entries before that one were in the log when everything was given up. They may tell of a loss that all know of.
+    given_up: u64,
     /// The log's end when this node came to it, and when that was.
     end: u64,
     came: Instant,
+}
+
+/// The entry from which on a node looks for one that has told all nodes of a loss.
+fn told_from(bounds: &LogBounds) -> u64 {
+    bounds.first.max(bounds.last.saturating_sub(TOLD))
 }
 
 /// The entry by which a log is recognised.
@@ -86,8 +95,8 @@ impl Known {
     /// The log isn't the one that it was, and holds nothing by which it is known.
     fn gap(self) -> Gap {
         match self.has_new_epoch {
-            true => Gap::lost(OTHER_LOG),
-            false => Gap::lost(format!("entry {} is missing or has changed", self.seq)),
+            true => Gap::lost(OTHER_LOG, 0),
+            false => Gap::lost(format!("entry {} is missing or has changed", self.seq), self.seq),
         }
     }
 }
@@ -108,6 +117,10 @@ pub struct Follower {
     /// Since when the log isn't followed; `None`: it is, up to its end.
     lost: Option<Instant>,
     was_open: bool,
+    /// The log was followed up to its end once.
+    was_followed: bool,
+    /// The log has lost entries, and this node tells all, unless another one has: by an entry from that number on.
+    lost_before: Option<u64>,
     kept: Option<u64>,
 }
 
@@ -133,6 +146,8 @@ impl Follower {
             begun: now,
             lost: Some(now),
             was_open: false,
+            was_followed: false,
+            lost_before: None,
             kept: None,
         }
     }
@@ -213,6 +228,7 @@ impl Follower {
         // What is found from now on is what has stood all that the log has.
         self.gate(Gate::Closed);
         let stood = self.position.as_ref().map(|position| position.seq);
+        let mut given_up = 0;
         let (from, first) = match verdict {
             FollowVerdict::Replay { from } => {
                 let first = known.pop().or_else(|| self.known_position(from, &bounds));
@@ -228,7 +244,9 @@ impl Follower {
                 self.shared.newest_own.fetch_min(bounds.last, SeqCst);
                 self.position = Some(Position { epoch: bounds.epoch.clone(), seq: bounds.last, mark: None });
                 // The last one once more: by it the log is known again.
-                (bounds.last.max(1), None)
+                given_up = bounds.last;
+                let told = self.lost_before.map(|before| before.max(told_from(&bounds)).min(bounds.last));
+                (told.unwrap_or(bounds.last).max(1), None)
             }
         };
         let applied = self.position.as_ref().map_or(0, |position| position.seq);
@@ -238,7 +256,19 @@ impl Follower {
         });
         let came = self.shared.now();
         let (epoch, end) = (bounds.epoch, bounds.last);
-        Ok(Followed { link, epoch, from: Some(from), known: first, earlier: known, held, stood, last: None, end, came })
+        Ok(Followed {
+            link,
+            epoch,
+            from: Some(from),
+            known: first,
+            earlier: known,
+            held,
+            stood,
+            last: None,
+            given_up,
+            end,
+            came,
+        })
     }
 
     fn known(&self, bounds: &LogBounds) -> Vec<Known> {
@@ -339,7 +369,14 @@ impl Follower {
     }
 
     fn take_entry(&mut self, followed: &mut Followed, seq: u64, bytes: &[u8]) -> Result<(), End> {
-        let before = followed.last.or(self.position.as_ref().map(|position| position.seq)).unwrap_or(0);
+        let is_alarm = |read: &Read| matches!(read, Read::Entry(FleetEntry { what: Invalidation::All(_), .. }));
+        if seq < followed.given_up {
+            if is_alarm(&FleetEntry::read(bytes)) && self.lost_before.take().is_some() {
+                self.change_held(|held, _| held.is_told().into_iter().collect());
+            }
+            return Ok(());
+        }
+        let before = followed.last.max(self.position.as_ref().map(|position| position.seq)).unwrap_or(0);
         let is_known =
             followed.stood.is_some_and(|stood| seq <= stood) && self.shared.held.lock().is_at(seq, mark(bytes));
         let next = before.saturating_add(1);
@@ -356,23 +393,24 @@ impl Follower {
         }
         let read = FleetEntry::read(bytes);
         let form = HeldForm::of(&read, bytes, &self.shared.settings.node);
-        let is_alarm = matches!(&read, Read::Entry(FleetEntry { what: Invalidation::All(_), .. }));
+        let is_told = is_alarm(&read) && self.lost_before.take_if(|from| seq >= *from).is_some();
         self.carry_out(seq, read);
         self.change_held(|held, losses| {
-            let told = if is_alarm && seq > followed.end { held.is_told() } else { None };
+            let told = if is_told { held.is_told() } else { None };
             held.read(seq, form, losses).into_iter().chain(told).collect()
         });
         Ok(())
     }
 
     fn change_held(&self, change: impl FnOnce(&mut Held, &Losses<'_>) -> Vec<HeldRecord>) {
-        let (changed, owed) = self.shared.with_losses(|held, losses| {
+        let (unread, owed) = self.shared.change_held(|held, losses| {
             let before = held.owed();
-            (change(held, losses), (before, held.owed()))
+            let changed = change(held, losses);
+            let unread: Vec<String> = changed.iter().filter(|record| record.seq == 0).map(|r| r.id.clone()).collect();
+            (changed, (unread, (before, held.owed())))
         });
         // An own entry that was lost is carried out like others' when it comes again: copies of peers may be older.
-        changed.iter().filter(|record| record.seq == 0).for_each(|record| _ = self.shared.own.lock().take(&record.id));
-        self.shared.keep(changed);
+        unread.iter().for_each(|id| _ = self.shared.own.lock().take(id));
         let (before, now) = owed;
         if before != now {
             self.shared.change(&*self.applier, |status| status.owed = now);
@@ -401,7 +439,7 @@ impl Follower {
         }
     }
 
-    fn begin(&self, gap: Option<Gap>) {
+    fn begin(&mut self, gap: Option<Gap>) {
         match gap {
             Some(gap) => self.forsake(&gap),
             None => {
@@ -413,13 +451,17 @@ impl Follower {
         }
     }
 
-    /// Gives up what is stored, and has other nodes do so where they may not notice.
-    fn forsake(&self, gap: &Gap) {
+    /// Gives up what is stored, and has other nodes do so where they may not notice: not for a position that is days
+    /// old, as theirs isn't.
+    fn forsake(&mut self, gap: &Gap) {
         self.give_up(&gap.why);
+        let is_recent = self.was_followed || self.shared.held.lock().newest() > 0;
+        let gap = &Gap { lost_before: gap.lost_before.filter(|_| is_recent), ..gap.clone() };
         let alarm = self.shared.word("alarm", self.shared.entries.fetch_add(1, Relaxed));
         let node = &self.shared.settings.node;
         self.change_held(|held, losses| held.forsake(Some(gap), alarm.clone(), node, losses));
-        if gap.has_lost {
+        if gap.lost_before.is_some() {
+            self.lost_before = gap.lost_before;
             // It holds here already.
             self.shared.own.lock().add(&alarm);
         }
@@ -467,6 +509,9 @@ impl Follower {
 
     /// All up to that entry is carried out, and so many are left at least.
     fn advance(&mut self, followed: &Followed, seq: u64, mark: u64, left: u64) {
+        if seq < followed.given_up {
+            return;
+        }
         self.position = Some(Position { epoch: followed.epoch.clone(), seq, mark: Some(mark) });
         self.shared.change(&*self.applier, |status| {
             (status.applied, status.head) = (seq, status.head.max(seq.saturating_add(left)));
@@ -494,7 +539,7 @@ impl Follower {
             self.keep();
         }
         self.shared.change(&*self.applier, |status| status.head = status.applied);
-        self.lost = None;
+        (self.lost, self.was_followed) = (None, true);
         self.gate(Gate::Open);
     }
 
@@ -511,19 +556,19 @@ impl Follower {
     }
 
     fn look(&mut self) {
-        let settings = &self.shared.settings;
+        let (wait, stale) = (self.shared.settings.wait, self.shared.settings.stale);
         if let Some(gap) = self.gap.take() {
             // Nobody knows when the log comes back: until then only what is fetched from now on may be found.
             self.forsake(&gap);
         }
         if !self.was_open {
-            if self.shared.since(self.begun) < settings.wait {
+            if self.shared.since(self.begun) < wait {
                 return;
             }
             self.give_up("the fleet's log can't be reached, and cached objects may have missed invalidations");
         }
         let lost = self.lost.map_or(Duration::ZERO, |lost| self.shared.since(lost));
-        self.gate(match settings.stale {
+        self.gate(match stale {
             Some(stale) if lost > stale => Gate::Capped(stale),
             Some(_) | None => Gate::Open,
         });

@@ -38,6 +38,8 @@ pub struct HeldRecord {
     pub mark: u64,
     /// Empty: the entry isn't held any more.
     pub bytes: Arc<[u8]>,
+    /// Time since it was held first.
+    pub age: Duration,
 }
 
 /// An entry as it would be appended again.
@@ -76,6 +78,11 @@ impl HeldForm {
     }
 }
 
+/// The record that deletes that of an entry.
+fn gone(id: String) -> HeldRecord {
+    HeldRecord { id, seq: 0, mark: 0, bytes: Arc::default(), age: Duration::ZERO }
+}
+
 /// Checks for an id as nodes draw it (`Shared::word`).
 fn is_word(id: &str) -> bool {
     id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -94,6 +101,8 @@ struct HeldEntry {
     losses: u32,
     /// Number in [`Held::order`].
     turn: u64,
+    since: Instant,
+    was_read: bool,
 }
 
 enum HeldState {
@@ -130,7 +139,7 @@ pub(super) struct Held {
     entries: HashMap<String, HeldEntry>,
     places: BTreeMap<u64, String>,
     /// Numbers and ids in the order in which they came. The number of an entry that is gone is nobody's.
-    order: VecDeque<(Instant, u64, String)>,
+    order: VecDeque<(u64, String)>,
     turns: u64,
     /// Entries that were lost and haven't been read again.
     owed: BTreeSet<String>,
@@ -146,11 +155,14 @@ impl Held {
         Held { entries, places, order, turns: 0, owed, alarm, bytes: 0, most }
     }
 
-    pub fn load(&mut self, mut records: Vec<HeldRecord>, node: &str, losses: &Losses<'_>) {
+    /// Takes over what the journal has; the records of what is too old by now, to be deleted there.
+    pub fn load(&mut self, mut records: Vec<HeldRecord>, node: &str, losses: &Losses<'_>) -> Vec<HeldRecord> {
         records.sort_by_key(|record| if record.seq == 0 { u64::MAX } else { record.seq });
-        for HeldRecord { id, seq, mark, bytes } in records {
+        let (old, young): (Vec<_>, Vec<_>) = records.into_iter().partition(|record| record.age > AGE);
+        for HeldRecord { id, seq, mark, bytes, age } in young {
             let Some(form) = HeldForm::of(&FleetEntry::read(&bytes), &bytes, node) else { continue };
-            self.insert(HeldForm { id: id.clone(), mark, ..form }, losses.now);
+            self.insert(HeldForm { id: id.clone(), mark, ..form }, losses.now.checked_sub(age).unwrap_or(losses.now));
+            self.entries.entry(id.clone()).and_modify(|entry| entry.was_read = seq > 0);
             match seq {
                 0 => self.lose(&id, losses),
                 // Nobody knows which of two it is: both are looked for.
@@ -161,13 +173,14 @@ impl Held {
                 seq => self.place(&id, seq),
             }
         }
+        old.into_iter().map(|record| gone(record.id)).collect()
     }
 
     pub fn queue(&mut self, form: HeldForm, now: Instant) -> Vec<HeldRecord> {
         let id = form.id.clone();
         self.insert(form, now);
         let mut changed = self.prune(now);
-        changed.extend(self.record(&id));
+        changed.extend(self.record(&id, now));
         changed
     }
 
@@ -231,7 +244,7 @@ impl Held {
         }
         let lost: Vec<String> = self.places.range(from..=to).map(|(_, id)| id.clone()).collect();
         lost.iter().for_each(|id| self.lose(id, losses));
-        lost.iter().filter_map(|id| self.record(id)).collect()
+        lost.iter().filter_map(|id| self.record(id, losses.now)).collect()
     }
 
     pub fn read(&mut self, seq: u64, form: Option<HeldForm>, losses: &Losses<'_>) -> Vec<HeldRecord> {
@@ -242,26 +255,30 @@ impl Held {
             let id = form.id.clone();
             let losses_before = self.entries.get(&id).map_or(0, |entry| entry.losses);
             self.insert(form, losses.now);
-            self.entries.entry(id.clone()).and_modify(|entry| entry.losses = losses_before);
+            self.entries.entry(id.clone()).and_modify(|entry| (entry.losses, entry.was_read) = (losses_before, true));
             self.place(&id, seq);
             self.owed.remove(&id);
-            changed.extend(self.record(&id));
+            changed.extend(self.record(&id, losses.now));
         }
         changed.extend(self.prune(losses.now));
         changed
     }
 
     /// Everything was invalidated on this node: the numbers don't mean anything any more. If entries were lost that
-    /// nobody may hold, all nodes have to do the same; what was only trimmed is appended once more.
+    /// nobody may hold, all nodes have to do the same. Otherwise the log has, or had for long enough, what was read
+    /// there: an own entry alone that never was may be missing.
     pub fn forsake(&mut self, gap: Option<&Gap>, alarm: String, node: &str, losses: &Losses<'_>) -> Vec<HeldRecord> {
         let logged: Vec<String> = std::mem::take(&mut self.places).into_values().collect();
-        if !gap.is_some_and(|gap| gap.has_lost) {
-            logged.iter().for_each(|id| self.lose(id, losses));
-            return logged.iter().filter_map(|id| self.record(id)).collect();
+        if gap.is_none_or(|gap| gap.lost_before.is_none()) {
+            let was_read = |id: &String| self.entries.get(id).is_some_and(|entry| entry.was_read);
+            let (read, unread): (Vec<String>, Vec<String>) = logged.into_iter().partition(was_read);
+            unread.iter().for_each(|id| self.lose(id, losses));
+            let unread: Vec<HeldRecord> = unread.iter().filter_map(|id| self.record(id, losses.now)).collect();
+            return read.iter().filter_map(|id| self.remove(id)).chain(unread).collect();
         }
         let owed: Vec<String> = std::mem::take(&mut self.owed).into_iter().collect();
-        let gone = |held: &HeldEntry| !matches!(held.state, HeldState::Queued);
-        let old = logged.into_iter().chain(owed).filter(|id| self.entries.get(id).is_some_and(gone));
+        let is_past = |held: &HeldEntry| !matches!(held.state, HeldState::Queued);
+        let old = logged.into_iter().chain(owed).filter(|id| self.entries.get(id).is_some_and(is_past));
         let old: Vec<String> = old.collect();
         let mut changed: Vec<HeldRecord> = old.iter().filter_map(|id| self.remove(id)).collect();
         if base::failpoint::fault("a loss of which nobody is told") {
@@ -271,7 +288,7 @@ impl Held {
         let form = HeldForm { id: alarm.clone(), mark: 0, bytes, is_own: false, is_unique: true };
         self.insert(form, losses.now);
         self.lose(&alarm, losses);
-        changed.extend(self.record(&alarm));
+        changed.extend(self.record(&alarm, losses.now));
         self.alarm = Some(alarm);
         changed
     }
@@ -306,8 +323,8 @@ impl Held {
         self.order.len()
     }
 
-    pub fn records(&self) -> Vec<HeldRecord> {
-        self.entries.keys().filter_map(|id| self.record(id)).collect()
+    pub fn records(&self, now: Instant) -> Vec<HeldRecord> {
+        self.entries.keys().filter_map(|id| self.record(id, now)).collect()
     }
 
     fn take_lost(&mut self, id: String) -> Option<LostEntry> {
@@ -326,19 +343,20 @@ impl Held {
 
     fn insert(&mut self, form: HeldForm, now: Instant) {
         let (id, cost) = (form.id.clone(), form.bytes.len() + COST);
-        let turn = self.take(&id).map(|former| former.turn);
+        let former = self.take(&id).map(|former| (former.turn, former.since));
         self.bytes += cost;
-        let turn = turn.unwrap_or_else(|| self.line_up(&id, now));
-        self.entries.insert(id, HeldEntry { form, state: HeldState::Queued, losses: 0, turn });
+        let (turn, since) = former.unwrap_or_else(|| (self.line_up(&id), now));
+        let (state, losses, was_read) = (HeldState::Queued, 0, false);
+        self.entries.insert(id, HeldEntry { form, state, losses, turn, since, was_read });
     }
 
-    fn line_up(&mut self, id: &str, now: Instant) -> u64 {
+    fn line_up(&mut self, id: &str) -> u64 {
         if self.order.len() > 2 * self.entries.len() + 64 {
             let entries = &self.entries;
-            self.order.retain(|(_, turn, id)| entries.get(id).is_some_and(|entry| entry.turn == *turn));
+            self.order.retain(|(turn, id)| entries.get(id).is_some_and(|entry| entry.turn == *turn));
         }
         self.turns += 1;
-        self.order.push_back((now, self.turns, id.to_owned()));
+        self.order.push_back((self.turns, id.to_owned()));
         self.turns
     }
 
@@ -374,28 +392,31 @@ impl Held {
 
     fn remove(&mut self, id: &str) -> Option<HeldRecord> {
         self.owed.remove(id);
-        self.take(id).map(|_| HeldRecord { id: id.to_owned(), seq: 0, mark: 0, bytes: Arc::default() })
+        self.take(id).map(|_| gone(id.to_owned()))
     }
 
-    fn record(&self, id: &str) -> Option<HeldRecord> {
-        let HeldEntry { form, state, .. } = self.entries.get(id)?;
+    fn record(&self, id: &str, now: Instant) -> Option<HeldRecord> {
+        let HeldEntry { form, state, since, .. } = self.entries.get(id)?;
         let seq = if let HeldState::Logged(seq) = state { *seq } else { 0 };
-        Some(HeldRecord { id: id.to_owned(), seq, mark: form.mark, bytes: form.bytes.clone() })
+        let age = now.saturating_duration_since(*since);
+        Some(HeldRecord { id: id.to_owned(), seq, mark: form.mark, bytes: form.bytes.clone(), age })
     }
 
     /// Lets go of the oldest ones beyond the bounds. What isn't in the log is kept.
     fn prune(&mut self, now: Instant) -> Vec<HeldRecord> {
         let mut gone = Vec::new();
         for _ in 0..self.order.len() {
-            let is_old = |(since, ..): &(Instant, u64, String)| now.saturating_duration_since(*since) > AGE;
+            let is_old = |(_, id): &(u64, String)| {
+                self.entries.get(id).is_none_or(|entry| now.saturating_duration_since(entry.since) > AGE)
+            };
             let has_many = self.entries.len() > self.most || self.bytes > BYTES;
             if !has_many && !self.order.front().is_some_and(is_old) {
                 break;
             }
-            let Some((_, turn, id)) = self.order.pop_front() else { break };
+            let Some((turn, id)) = self.order.pop_front() else { break };
             match self.entries.get(&id).filter(|entry| entry.turn == turn).map(|entry| &entry.state) {
                 Some(HeldState::Logged(_)) => gone.extend(self.remove(&id)),
-                Some(HeldState::Queued | HeldState::Lost(..)) => self.order.push_back((now, turn, id)),
+                Some(HeldState::Queued | HeldState::Lost(..)) => self.order.push_back((turn, id)),
                 None => {}
             }
         }

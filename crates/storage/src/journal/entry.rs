@@ -62,12 +62,14 @@ pub enum JournalEntry {
 }
 
 /// An entry of the log of a fleet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct JournalHeld {
     /// Number in the log; 0: it isn't known to be there.
     pub seq: u64,
     /// Mark by which it is recognised.
     pub mark: u64,
+    /// Time when the server held it first, in seconds since 1970.
+    pub since: f64,
     /// Name of the entry.
     pub id: String,
     /// Text; empty: the server doesn't hold the entry any more.
@@ -203,6 +205,7 @@ impl JournalEntry {
             JournalEntry::Held(held) => {
                 one(out, 14, held.seq);
                 put(out, held.mark);
+                put(out, held.since.to_bits());
                 put(out, held.id.len() as u64);
                 out.extend_from_slice(held.id.as_bytes());
                 out.extend_from_slice(&held.bytes);
@@ -260,12 +263,13 @@ impl JournalEntry {
                 JournalEntry::Followed(Followed { seq, mark: has_mark.then_some(mark), epoch: words.rest() })
             }
             14 => {
-                let (seq, mark, len) = (words.u64()?, words.u64()?, words.u64()?);
+                let (seq, mark, since, len) = (words.u64()?, words.u64()?, words.f64()?, words.u64()?);
                 let (id, bytes) = words.0.split_at_checked(usize::try_from(len).ok()?)?;
                 words = Words(&[]);
                 JournalEntry::Held(JournalHeld {
                     seq,
                     mark,
+                    since,
                     id: String::from_utf8(id.to_vec()).ok()?,
                     bytes: bytes.into(),
                 })

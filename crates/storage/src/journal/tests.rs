@@ -170,9 +170,11 @@ fn entries() -> impl Strategy<Value = JournalEntry> {
         any::<u64>().prop_map(|seq| JournalEntry::KeysLost { seq }),
         (any::<Vec<u8>>(), any::<u64>(), any::<Option<u64>>())
             .prop_map(|(epoch, seq, mark)| JournalEntry::Followed(Followed { epoch, seq, mark })),
-        (any::<u64>(), any::<u64>(), any::<String>(), any::<Vec<u8>>()).prop_map(|(seq, mark, id, bytes)| {
-            JournalEntry::Held(JournalHeld { seq, mark, id, bytes: bytes.into() })
-        }),
+        (any::<u64>(), any::<u64>(), any::<u32>(), any::<String>(), any::<Vec<u8>>()).prop_map(
+            |(seq, mark, since, id, bytes)| {
+                JournalEntry::Held(JournalHeld { seq, mark, since: f64::from(since), id, bytes: bytes.into() })
+            }
+        ),
     ]
 }
 

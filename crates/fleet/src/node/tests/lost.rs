@@ -236,3 +236,90 @@ fn entries_that_were_refused_leave_nothing() {
     }
     assert!(held.ordered() < 100, "{}", held.ordered());
 }
+
+/// A successor of `former` that starts after so many hours.
+fn successor(nodes: &Nodes, former: &Stepped, hours: u64) -> Stepped {
+    let mut held = former.witness.held.lock();
+    held.values_mut().for_each(|record| record.age += Duration::from_secs(hours * 3600));
+    drop(held);
+    nodes.node("a", HELD, Some(&former.witness))
+}
+
+#[test]
+fn a_node_that_only_fell_behind_appends_nothing() {
+    let nodes = Nodes::new();
+    let mut a = nodes.node("a", HELD, None);
+    nodes.log.named("one");
+    nodes.settle(&mut [&mut a]);
+    ["two", "three"].iter().for_each(|why| _ = nodes.log.named(why));
+    nodes.settle(&mut [&mut a]);
+    nodes.log.set_away(true);
+    a.follower.step();
+    ["four", "five", "six"].iter().for_each(|why| _ = nodes.log.named(why));
+    nodes.log.change(|kept| kept.first = 6);
+    nodes.come_back(&mut [&mut a]);
+    let mut successor = successor(&nodes, &a, 0);
+    nodes.settle(&mut [&mut successor]);
+    let entries = nodes.log.look().unwrap().entries.len();
+    assert_eq!((entries, a.node.status().gaps, successor.node.status().gaps), (6, 1, 0));
+}
+
+#[test]
+fn an_own_entry_that_was_never_read_is_appended_again_by_a_node_that_fell_behind() {
+    let nodes = Nodes::new();
+    let mut a = nodes.node("a", HELD, None);
+    nodes.log.named("one");
+    nodes.settle(&mut [&mut a]);
+    let _announced = a.node.append(Invalidation::All("own".into()), 1.0);
+    a.appender.step();
+    nodes.log.set_away(true);
+    a.follower.step();
+    nodes.log.change(|kept| kept.entries[1] = kept.entries[0].clone());
+    ["three", "four"].iter().for_each(|why| _ = nodes.log.named(why));
+    nodes.log.change(|kept| kept.first = 4);
+    nodes.come_back(&mut [&mut a]);
+    let last = nodes.log.look().unwrap().entries.pop().unwrap();
+    assert!(String::from_utf8(last).unwrap().contains("\"own\""));
+}
+
+#[test]
+fn what_is_older_than_a_day_is_not_appended_again_by_a_successor() {
+    for (hours, wanted) in [(23, 2), (25, 1)] {
+        let nodes = Nodes::new();
+        let mut a = nodes.node("a", HELD, None);
+        nodes.log.named("one");
+        nodes.settle(&mut [&mut a]);
+        nodes.log.named("two");
+        nodes.settle(&mut [&mut a]);
+        nodes.go_back(1, &[]);
+        nodes.log.set_away(false);
+        let mut successor = successor(&nodes, &a, hours);
+        nodes.settle(&mut [&mut successor]);
+        assert_eq!(nodes.log.look().unwrap().entries.len(), wanted, "{hours}");
+        assert_eq!(a.witness.held.lock().len(), 2);
+        assert_eq!(successor.witness.held.lock().len(), wanted, "{hours}: the journal is rid of them");
+    }
+}
+
+#[test]
+fn a_position_that_is_days_old_invalidates_nothing_elsewhere() {
+    let entry = br#"{"lacquer":1,"at":1,"tags":["x"]}"#;
+    for (hours, is_empty, others, wanted) in
+        [(1, false, &[][..], 4), (25, false, &[], 3), (1, true, &[], 3), (1, false, &["told"], 4)]
+    {
+        let nodes = Nodes::new();
+        let mut a = nodes.node("a", HELD, None);
+        nodes.settle(&mut [&mut a]);
+        if !is_empty {
+            nodes.log.named("one");
+            nodes.settle(&mut [&mut a]);
+        }
+        nodes.log.change(|kept| *kept = Kept { epoch: 1, ..Kept::default() });
+        others.iter().for_each(|why| _ = nodes.log.named(why));
+        (0..3).for_each(|_| _ = nodes.log.write(entry));
+        let mut successor = successor(&nodes, &a, hours);
+        nodes.settle(&mut [&mut successor]);
+        let (entries, status) = (nodes.log.look().unwrap().entries.len(), successor.node.status());
+        assert_eq!((entries, status.gaps), (wanted, 1), "{hours} {is_empty} {others:?}");
+    }
+}
