@@ -430,9 +430,15 @@ def restored(report, o, make):
             report.check(a.ask("/1", "PURGE").status == 200 and b.follows(2), "two of them have it")
             f.engine.end()
             f.engine.put_back("saved")
+            # Before a node can append anything.
+            workers = [n.v.worker() for n in (a, b)] if other else []
+            for worker in workers:
+                os.kill(worker, signal.SIGSTOP)
             f.engine.start()
             if other:
                 f.engine.append(f.name, other)
+            for worker in workers:
+                os.kill(worker, signal.SIGCONT)
             report.check(until(LIMIT, lambda: sum(n.status()["restored"] for n in (a, b)) >= 1), f"it is appended again: {[n.status() for n in (a, b)]}")
             c.start()
             report.check(c.follows(3 if other else 2) and until(LIMIT, lambda: all(n.status()["owed"] == 0 for n in f.nodes)), f"all have it: {[n.status() for n in f.nodes]}")
