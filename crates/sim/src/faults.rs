@@ -52,6 +52,8 @@ pub const FAULTS: &[PlantedFault] = &[
     fault("a lost entry that isn't appended again", FLEET),
     fault("a loss of which nobody is told", FLEET),
     fault("an entry taken for another one by its number", FLEET),
+    fault("a loss for which everything is given up", FLEET),
+    fault("an entry that wasn't lost and is appended again", FLEET),
 ];
 
 const fn fault(name: &'static str, scenario: &'static str) -> PlantedFault {

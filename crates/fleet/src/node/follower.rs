@@ -273,6 +273,9 @@ impl Follower {
 
     fn known(&self, bounds: &LogBounds) -> Vec<Known> {
         let Some(position) = &self.position else { return Vec::new() };
+        if base::failpoint::fault("a loss for which everything is given up") {
+            return Vec::new();
+        }
         let has_new_epoch = position.epoch != bounds.epoch;
         let probes = self.shared.held.lock().probes(position.seq, bounds);
         probes.into_iter().rev().map(|(seq, mark)| Known { seq, mark, has_new_epoch }).collect()

@@ -270,7 +270,8 @@ impl Held {
     pub fn forsake(&mut self, gap: Option<&Gap>, alarm: String, node: &str, losses: &Losses<'_>) -> Vec<HeldRecord> {
         let logged: Vec<String> = std::mem::take(&mut self.places).into_values().collect();
         if gap.is_none_or(|gap| gap.lost_before.is_none()) {
-            let was_read = |id: &String| self.entries.get(id).is_some_and(|entry| entry.was_read);
+            let is_forgotten = base::failpoint::fault("an entry that wasn't lost and is appended again");
+            let was_read = |id: &String| self.entries.get(id).is_some_and(|entry| entry.was_read && !is_forgotten);
             let (read, unread): (Vec<String>, Vec<String>) = logged.into_iter().partition(was_read);
             unread.iter().for_each(|id| self.lose(id, losses));
             let unread: Vec<HeldRecord> = unread.iter().filter_map(|id| self.record(id, losses.now)).collect();

@@ -195,7 +195,7 @@ impl Fleet {
                 (Err(ModelFinding::new("nothing panics", text)), Vec::new())
             })
         });
-        let finding = done.and_then(|()| model::judge(&history));
+        let finding = done.and_then(|()| model::judge(&history, plan));
         (finding, history)
     }
 

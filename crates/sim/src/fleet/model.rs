@@ -12,6 +12,8 @@
 //! 5. While it is capped nothing older than the cap is.
 //! 6. What was acknowledged was in the log before.
 //! 7. Who asks for a page has an answer, whatever befalls the log.
+//! 8. A node doesn't append entries of others that the log hasn't lost.
+//! 9. A log that loses entries, but not all, empties no cache as long as nodes hold all that they have read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,7 +21,7 @@ use std::time::Duration;
 use fleet::Gate;
 
 use super::Happening;
-use super::plan::NODES;
+use super::plan::{Deed, NODES, SimFleetPlan};
 use crate::history::{HistoryEntry, SimAnswer, SimEnd, SimEvent};
 use crate::model::ModelFinding;
 
@@ -102,10 +104,58 @@ struct Judge<'a> {
 ///
 /// # Errors
 /// The first thing that is wrong with it.
-pub(crate) fn judge(history: &[HistoryEntry]) -> Result<u64, ModelFinding> {
+pub(crate) fn judge(history: &[HistoryEntry], plan: &SimFleetPlan) -> Result<u64, ModelFinding> {
+    restraint(history, plan)?;
     let judge = Judge::new(history)?;
     judge.exchanges.iter().try_for_each(|exchange| judge.exchange(exchange, history[exchange.asked].at))?;
     Ok(judge.exchanges.len() as u64)
+}
+
+fn restraint(history: &[HistoryEntry], plan: &SimFleetPlan) -> Result<(), ModelFinding> {
+    let is_beyond = |deed: &Deed| match deed {
+        Deed::Trim(_) | Deed::Replace | Deed::Stranger | Deed::Hole { .. } => true,
+        Deed::Start { with_store, .. } => !with_store,
+        _ => false,
+    };
+    let until = plan.acts.iter().find(|act| is_beyond(&act.deed)).map_or(Duration::MAX, |act| act.at);
+    let mut until = if plan.held == fleet::HELD && plan.knows_ids { until } else { Duration::ZERO };
+    let mut left = BTreeSet::new();
+    // A replica without an entry looks like a log that has lost it.
+    let has_holes = plan.acts.iter().any(|act| matches!(act.deed, Deed::Hole { .. }));
+    let (mut makers, mut lost) = (BTreeMap::new(), BTreeSet::new());
+    for (at, entry) in history.iter().enumerate() {
+        let SimEvent::Fleet(happening) = &entry.event else { continue };
+        match happening {
+            Happening::Logged { node, id, .. } => {
+                let maker = *makers.entry(id).or_insert(*node);
+                left.insert(id);
+                // Entries of strangers are named by their marks.
+                let is_known = id.len() == 32 && !has_holes;
+                if is_known && maker != *node && !lost.contains(id) {
+                    let what = format!("node {node} appends {id} of node {maker} at {at}");
+                    return Err(ModelFinding::new("what the log hasn't lost isn't appended again", what));
+                }
+            }
+            Happening::Lost { id } => {
+                lost.insert(id);
+                left.remove(id);
+                if left.is_empty() {
+                    // Nothing identifies a log without entries, before a node has read one, or once all are lost.
+                    until = Duration::ZERO;
+                }
+            }
+            Happening::Found { id } => _ = left.insert(id),
+            Happening::GivenUp { node, why } if entry.at < until => {
+                let allowed = ["can't be reached", "it is unknown which", "nobody knows whether"];
+                if !allowed.iter().any(|allowed| why.contains(allowed)) {
+                    let what = format!("node {node} at {at}: {why}");
+                    return Err(ModelFinding::new("nothing is given up for what nodes hold", what));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 impl<'a> Judge<'a> {
