@@ -112,7 +112,7 @@ def inside(package, varnish, release, root, d):
         here = pathlib.Path("/tests") / HERE.relative_to(ROOT / "tests")
     else:
         here = HERE
-    # What an operator, or an earlier package here, has chosen isn't the story's.
+    # The choice of an operator, or of an earlier package here, isn't the story's.
     shutil.rmtree(root / "etc/lacquer", ignore_errors=True)
     # Services are started by the story alone.
     executable(root / "usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n")

@@ -465,7 +465,7 @@ impl Follower {
         self.change_held(|held, losses| held.forsake(Some(gap), alarm.clone(), node, losses));
         if gap.lost_before.is_some() {
             self.lost_before = gap.lost_before;
-            // It holds here already.
+            // The invalidation holds here already.
             self.shared.own.lock().add(&alarm);
         }
     }

@@ -67,7 +67,7 @@ impl HeldForm {
                 let id = if is_name { id.clone() } else { by_mark() };
                 Some(HeldForm { id, mark, bytes: bytes.into(), is_own: maker == node, is_unique })
             }
-            // It did invalidate everything here. As it is nobody would know it again by its id.
+            // Such an entry did invalidate everything here. Nobody would know it again by an id of its own.
             Read::Unclear(_) => {
                 let id = by_mark();
                 let bytes = everything(&id, node, "an entry that can't be understood was lost");

@@ -132,7 +132,7 @@ impl Directories {
         let now = turn.clock.mono();
         let mut table = self.0.lock();
         table.turns.end(turn.turn);
-        // It may have made room for others meanwhile.
+        // The call may have made room for others meanwhile.
         if let Some(directory) = table.known(turn.lane).get_mut(&turn.agent) {
             directory.settle(fetched, now);
         }
@@ -251,7 +251,7 @@ impl Directory {
         self.fault = cut(&reason).to_owned();
     }
 
-    /// Those that have keys stay longest.
+    /// Directories that have keys stay longest.
     fn worth(&self, now: Mono) -> Worth {
         const RANK: f64 = 1e12;
         if self.is_fetching || now.since(self.verified) < OF_USE {

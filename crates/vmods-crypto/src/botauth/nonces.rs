@@ -118,7 +118,7 @@ mod tests {
         assert_eq!([spend("b", 1), spend("c", 1), spend("d", 1)], [NonceUse::First, NonceUse::First, NonceUse::NoRoom]);
     }
 
-    /// Those that expire first are found wherever they are.
+    /// Expired nonces are found wherever they are.
     #[test]
     fn a_full_table_has_room_when_one_has_expired() {
         const MOST: usize = 4000;
