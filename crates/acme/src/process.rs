@@ -45,6 +45,8 @@ struct AcmeEntry {
     draw: f64,
     standing: NameStanding,
     is_at_work: bool,
+    /// Asked for while a thread was at work on it, which plans anew when it is done.
+    is_wanted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +67,7 @@ impl AcmeEntry {
             draw: schedule::draw(),
             standing,
             is_at_work: false,
+            is_wanted: false,
         };
         if let Some(facts) =
             chain.and_then(|chain| AcmeCertificateFacts::of(&chain).ok()).filter(|facts| facts.is_for(&entry.name))
@@ -96,6 +99,18 @@ impl AcmeEntry {
         match self.ask_at {
             Some(at) if at < order.0 => (at, Task::AskWindow),
             _ => order,
+        }
+    }
+
+    fn renew_now(&mut self) {
+        (self.standing.renew_at, self.standing.next_at) = (None, None);
+        self.is_wanted = self.is_at_work;
+    }
+
+    fn end_work(&mut self) {
+        self.is_at_work = false;
+        if self.is_wanted {
+            self.renew_now();
         }
     }
 
@@ -275,7 +290,7 @@ impl Office {
         let mut work = lock(&self.work);
         work.ca_not_before = None;
         if let Some(entry) = work.entries.iter_mut().find(|entry| entry.name == *name) {
-            (entry.standing.renew_at, entry.standing.next_at) = (None, None);
+            entry.renew_now();
         }
         drop(work);
         self.changed.notify_all();
@@ -289,7 +304,7 @@ impl Office {
                 Task::AskWindow => self.ask_window(&name),
             }
             if let Some(entry) = lock(&self.work).entries.iter_mut().find(|entry| entry.name == name) {
-                entry.is_at_work = false;
+                entry.end_work();
             }
             self.changed.notify_all();
         }
@@ -502,6 +517,26 @@ mod tests {
         let (at, task) = entry.due(now);
         let days = at.duration_since(now).unwrap().as_secs_f64() / 86_400.0;
         assert!(task == Task::Order && (56.9..60.1).contains(&days), "{days}");
+    }
+
+    #[test]
+    fn a_renewal_asked_for_while_a_thread_is_at_work_comes_after_it() {
+        let (mut entry, now) = (entry(), SystemTime::now());
+        entry.take(&facts(now, 90), now);
+        entry.ask_at = None;
+        entry.is_at_work = true;
+        entry.renew_now();
+        // The order that goes on succeeds; a window of the CA plans likewise.
+        entry.succeeded(now);
+        entry.take(&facts(now, 90), now);
+        entry.end_work();
+        assert_eq!(entry.due(now), (SystemTime::UNIX_EPOCH, Task::Order));
+
+        entry.is_at_work = true;
+        entry.take(&facts(now, 90), now);
+        entry.ask_at = None;
+        entry.end_work();
+        assert!(entry.due(now).0 > now);
     }
 
     #[test]
