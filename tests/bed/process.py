@@ -73,15 +73,17 @@ class Handed(Process):
 
 
 class Haproxy(Handed):
-    """haproxy with a cache before an origin; `listen` has further words of its listener, `process` and `limits` lines of its sections global and defaults."""
+    """haproxy with a cache of `megabytes` before an origin; `listen` and `server` have further words of these lines, `unless` those of the condition of passed
+    requests, `process`, `limits` and `front` lines of its sections global, defaults and frontend."""
 
-    def __init__(self, origin, listen, process=("nbthread 1",), limits=("timeout client 60s",)):
-        self.origin, self.listen, self.process, self.limits = origin, listen, process, limits
+    def __init__(self, origin, listen, process=("nbthread 1",), limits=("timeout client 60s",), front=(), unless="", server="", megabytes=64):
+        self.origin, self.listen, self.unless, self.server, self.megabytes = origin, listen, unless, server, megabytes
+        self.sections = process, limits, front
         super().__init__()
 
     def command(self, listener):
         host, port = self.origin
-        process, limits = ("".join(f"\n {line}" for line in lines) for lines in (self.process, self.limits))
+        process, limits, front = ("".join(f"\n {line}" for line in lines) for lines in self.sections)
         (self.dir / "h.cfg").write_text(f"""global
  stats socket {self.dir}/up{process}
 defaults
@@ -89,15 +91,15 @@ defaults
  timeout server 60s
  timeout connect 5s{limits}
 cache c
- total-max-size 64
+ total-max-size {self.megabytes}
  max-object-size 1100000
  max-age 86400
 frontend f
- bind fd@{listener} {self.listen}
+ bind fd@{listener} {self.listen}{front}
  default_backend b
 backend b
- http-request cache-use c
+ http-request cache-use c {self.unless}
  http-response cache-store c
- server o {host}:{port}
+ server o {host}:{port} {self.server}
 """)
         return ["haproxy", "-db", "-f", str(self.dir / "h.cfg")], {}
