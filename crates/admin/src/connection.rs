@@ -120,6 +120,15 @@ impl AdminConnection {
         self.reply()
     }
 
+    /// Like [`AdminConnection::ask`], for a command that has to succeed.
+    ///
+    /// # Errors
+    /// The refusal, or that the server has gone.
+    pub fn ask_for(&mut self, command: &str) -> Result<CliReply, String> {
+        let reply = self.ask(format!("{command}\n").as_bytes()).map_err(|_| "the server has gone".to_owned())?;
+        if is_good(reply.status) { Ok(reply) } else { Err(crate::refusal(&reply)) }
+    }
+
     /// Waits for a reply.
     ///
     /// # Errors

@@ -498,30 +498,29 @@ impl Shared {
         if base::failpoint::fault("an acknowledgement before the log has it") {
             entry.outcome.set(Ok(0));
         }
-        let refused = {
+        // Threads that come at the same time may exceed the bound by one entry each.
+        if self.queue.lock().waiting.len() >= MANY {
+            return self.refuse(entry);
+        }
+        // Before it can come back.
+        if let Some(form) = form {
+            self.own.lock().add(&entry.id);
+            self.change_held(|held, losses| (held.queue(form, losses.now), ()));
+        }
+        let waker = {
             let mut queue = self.queue.lock();
-            if queue.waiting.len() < MANY {
-                // Before it can come back.
-                if let Some(form) = form {
-                    self.own.lock().add(&entry.id);
-                    self.change_held(|held, losses| (held.queue(form, losses.now), ()));
-                }
-                queue.waiting.push_back(entry);
-                queue.count += 1;
-                Ok(queue.waker.take())
-            } else {
-                Err(entry)
-            }
+            queue.waiting.push_back(entry);
+            queue.count += 1;
+            queue.waker.take()
         };
-        match refused {
-            Ok(waker) => {
-                self.bell.notify_one();
-                waker.into_iter().for_each(Waker::wake);
-            }
-            Err(entry) if entry.until.is_none() => {
-                self.held.lock().refused_again(&entry.id, self.now() + OTHERS_DELAY, entry.pending);
-            }
-            Err(entry) => entry.outcome.set(Err(self.away("too much waits for it"))),
+        self.bell.notify_one();
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    fn refuse(&self, entry: Waiting) {
+        match entry.until {
+            None => self.held.lock().refused_again(&entry.id, self.now() + OTHERS_DELAY, entry.pending),
+            Some(_) => entry.outcome.set(Err(self.away("too much waits for it"))),
         }
     }
 

@@ -15,8 +15,8 @@ use toolkit::options::{HelpPart, Opt};
 use toolkit::print;
 use toolkit::tool::Tool;
 
+use crate::Config;
 use crate::words::{AdmTool, AdmWords, read, tool};
-use crate::{Config, is_good};
 
 const INTRODUCTION: &str = "\
 Usage: lacquer drain [options]
@@ -93,14 +93,14 @@ pub fn main(args: &[String]) -> i32 {
 }
 
 fn bring_back(connection: &mut AdminConnection) -> Result<i32, String> {
-    ask(connection, "drain -j off")?;
+    connection.ask_for("drain -j off")?;
     print::out("the server is in service\n");
     Ok(0)
 }
 
 fn take_out(connection: &mut AdminConnection, times: &DrainTimes, stops: bool) -> Result<i32, String> {
     let mut signals = Signals::new(&[SIGINT, SIGTERM]).map_err(|e| e.to_string())?;
-    let state = state(&ask(connection, "drain -j on")?)?;
+    let state = state(&connection.ask_for("drain -j on")?.text())?;
     print::out(format_args!("out of service: /readyz returns 503; {}\n", told(state)));
     match drained(connection, times, &mut signals)? {
         DrainEnd::Drained(state) => print::out(format_args!("drained: {}\n", told(state))),
@@ -114,7 +114,7 @@ fn take_out(connection: &mut AdminConnection, times: &DrainTimes, stops: bool) -
         }
     }
     if stops {
-        ask(connection, "stop")?;
+        connection.ask_for("stop")?;
         print::out("stopped: varnishadm start starts the worker again\n");
     }
     Ok(0)
@@ -128,7 +128,7 @@ fn drained(connection: &mut AdminConnection, times: &DrainTimes, signals: &mut S
             let _ = signals.take();
             return Ok(DrainEnd::Interrupted);
         }
-        let state = state(&ask(connection, "drain -j")?)?;
+        let state = state(&connection.ask_for("drain -j")?.text())?;
         if !state.is_on {
             return Err("another command has brought the server back into service".to_owned());
         }
@@ -145,11 +145,6 @@ fn drained(connection: &mut AdminConnection, times: &DrainTimes, signals: &mut S
 fn told(state: DrainState) -> String {
     let many = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     format!("{}, {} in progress", many(state.connections, "connection"), many(state.requests, "request"))
-}
-
-fn ask(connection: &mut AdminConnection, command: &str) -> Result<String, String> {
-    let reply = connection.ask(format!("{command}\n").as_bytes()).map_err(|_| "the server has gone".to_owned())?;
-    if is_good(reply.status) { Ok(reply.text().into_owned()) } else { Err(admin::refusal(&reply)) }
 }
 
 /// Reads `[ 2, ["drain", "-j"], time, {"drain": true, "connections": 3, "requests": 1} ]`.

@@ -5,15 +5,14 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use admin::AdminConnection;
-use cli::CliReply;
 use sys::fd::Interest;
 use sys::signal::{SIGINT, SIGTERM, Signals};
 use toolkit::options::{HelpPart, Opt};
 use toolkit::print;
 use toolkit::tool::Tool;
 
+use crate::Config;
 use crate::words::{AdmTool, AdmWords, tool};
-use crate::{Config, is_good};
 
 const INTRODUCTION: &str = "\
 Usage: lacquer vcl profile [options] [VCL]
@@ -77,7 +76,8 @@ pub fn main(args: &[String]) -> i32 {
 /// Counts for that long, or until a signal; switches off in any case.
 fn count(connection: &mut AdminConnection, vcl: Option<&str>, time: Duration, json: bool) -> Result<String, String> {
     let mut signals = Signals::new(&[SIGINT, SIGTERM]).map_err(|e| e.to_string())?;
-    let on = ask(connection, "on", vcl)?.text().into_owned();
+    let command = |what: &str, vcl: Option<&str>| format!("vcl.profile {what} {}", vcl.unwrap_or_default());
+    let on = connection.ask_for(&command("on", vcl))?.text().into_owned();
     // Another VCL may be in use by the time it ends.
     let named = on.strip_prefix("VCL ").and_then(|rest| rest.rsplit_once(": ")).map(|(name, _)| name.to_owned());
     let vcl = named.as_deref().or(vcl);
@@ -89,12 +89,6 @@ fn count(connection: &mut AdminConnection, vcl: Option<&str>, time: Duration, js
     let _ = sys::fd::wait(signals.as_fd(), Interest::Read, Some(time));
     let _ = signals.take();
     let show = if json { "-j show" } else { "show" };
-    let shown = ask(connection, "off", vcl).and_then(|_| ask(connection, show, vcl));
-    shown.map(|reply| reply.text().into_owned())
-}
-
-fn ask(connection: &mut AdminConnection, what: &str, vcl: Option<&str>) -> Result<CliReply, String> {
-    let line = format!("vcl.profile {what} {}\n", vcl.unwrap_or_default());
-    let reply = connection.ask(line.as_bytes()).map_err(|_| "the server has gone".to_owned())?;
-    if is_good(reply.status) { Ok(reply) } else { Err(admin::refusal(&reply)) }
+    connection.ask_for(&command("off", vcl))?;
+    Ok(connection.ask_for(&command(show, vcl))?.text().into_owned())
 }
