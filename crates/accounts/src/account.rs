@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The accounts: a table of fixed size. In each set of the table, the account that has read least makes room for a new one. So a flood of
+//! clients that come once replaces accounts of its own kind, not those of readers.
+
+use crate::caller::Caller;
+
+/// Longest label of an account.
+pub(crate) const LABEL_BYTES: usize = 40;
+const WAYS: usize = 8;
+/// Parts of a second in which accounts note times.
+const TICKS: f64 = 16.0;
+/// Weight of a solo request beside one that reads, when an account has to make room.
+const SOLO_VALUE: f32 = 0.25;
+/// Requests after which an account's share of solo requests forgets half: a client's, and a group's.
+const WINDOW: (f32, f32) = (64.0, 4096.0);
+
+/// The things that requests are charged to, each an account of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// One IPv4 address, or a /64 of IPv6.
+    Client,
+    /// A /24 of IPv4, or a /56 of IPv6.
+    Prefix,
+    /// A /16 of IPv4, or a /32 of IPv6.
+    Wide,
+    /// An autonomous system.
+    Network,
+    /// JA4 fingerprint of a TLS handshake.
+    Tls,
+    /// The User-Agent, whole.
+    Agent,
+    /// A bot by the name that was verified or that it declares.
+    Bot,
+}
+
+impl Level {
+    pub const COUNT: usize = 7;
+    pub const ALL: [Level; Level::COUNT] =
+        [Level::Client, Level::Prefix, Level::Wide, Level::Network, Level::Tls, Level::Agent, Level::Bot];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::Client => "client",
+            Level::Prefix => "prefix",
+            Level::Wide => "wide",
+            Level::Network => "network",
+            Level::Tls => "ja4",
+            Level::Agent => "agent",
+            Level::Bot => "bot",
+        }
+    }
+}
+
+/// What one account was charged with. All numbers fade with the half-life.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LevelCosts {
+    pub name: String,
+    pub requests: f64,
+    pub misses: f64,
+    pub origin_seconds: f64,
+    pub bytes_missed: f64,
+    /// Times that another client was first to use what this one had fetched.
+    pub shared: f64,
+    /// Share of solo requests in the latest ones.
+    pub solo_share: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Account {
+    /// 0: a free place.
+    pub key: u64,
+    /// Ticks at which the numbers were last faded, and at which the account was last used.
+    faded: u32,
+    touched: u32,
+    pub requests: f32,
+    pub misses: f32,
+    pub origin_seconds: f32,
+    pub bytes: f32,
+    pub shared: f32,
+    /// The requests that count for the verdict, and how many of these are solo.
+    pub judged: f32,
+    pub solo: f32,
+    pub is_crawl: bool,
+    level: Level,
+    /// Ticks until which no other solo request counts.
+    solo_until: u32,
+    label: [u8; LABEL_BYTES],
+}
+
+const FREE: Account = Account {
+    key: 0,
+    faded: 0,
+    touched: 0,
+    requests: 0.0,
+    misses: 0.0,
+    origin_seconds: 0.0,
+    bytes: 0.0,
+    shared: 0.0,
+    judged: 0.0,
+    solo: 0.0,
+    is_crawl: false,
+    solo_until: 0,
+    level: Level::Client,
+    label: [0; LABEL_BYTES],
+};
+
+impl Account {
+    pub const BYTES: usize = size_of::<Self>();
+
+    /// Counts `requests` for the verdict, of which `solo` were solo.
+    pub fn judge_by(&mut self, requests: f32, solo: f32) {
+        let window = if self.level == Level::Client { WINDOW.0 } else { WINDOW.1 };
+        self.judged += requests;
+        self.solo = (self.solo + solo).clamp(0.0, self.judged);
+        if self.judged > window {
+            let factor = window / 2.0 / self.judged;
+            self.judged *= factor;
+            self.solo *= factor;
+        }
+    }
+
+    /// True if a solo request counts now. A browser asks for all parts of a page at once, so there is one within a second.
+    pub fn is_next_solo(&mut self) -> bool {
+        let counts = self.touched >= self.solo_until;
+        if counts {
+            self.solo_until = self.touched + TICKS as u32;
+        }
+        counts
+    }
+
+    /// Share of solo requests, if there were any requests.
+    pub fn solo_share(&self) -> f32 {
+        if self.judged > 0.0 { self.solo / self.judged } else { 0.0 }
+    }
+
+    fn fade(&mut self, ticks: u32, half_life: f64) {
+        self.touched = ticks;
+        let passed = f64::from(ticks.saturating_sub(self.faded)) / TICKS;
+        // Seldom, as the result of a short time is lost in the rounding.
+        if passed * 64.0 < half_life {
+            return;
+        }
+        let factor = (-passed / half_life).exp2() as f32;
+        let numbers =
+            [&mut self.requests, &mut self.misses, &mut self.origin_seconds, &mut self.bytes, &mut self.shared];
+        numbers.into_iter().chain([&mut self.judged, &mut self.solo]).for_each(|number| *number *= factor);
+        self.faded = ticks;
+    }
+
+    fn value(&self) -> f32 {
+        if self.key == 0 { -1.0 } else { self.judged - self.solo * (1.0 - SOLO_VALUE) }
+    }
+
+    fn costs(&self) -> LevelCosts {
+        let end = self.label.iter().rposition(|&b| b != 0).map_or(0, |at| at + 1);
+        LevelCosts {
+            name: String::from_utf8_lossy(&self.label[..end]).into_owned(),
+            requests: self.requests.into(),
+            misses: self.misses.into(),
+            origin_seconds: self.origin_seconds.into(),
+            bytes_missed: self.bytes.into(),
+            shared: self.shared.into(),
+            solo_share: self.solo_share().into(),
+        }
+    }
+}
+
+pub(crate) struct AccountTable {
+    sets: Vec<[Account; WAYS]>,
+    half_life: f64,
+    ticks: u32,
+}
+
+impl AccountTable {
+    /// A table of at most `bytes`; a power of two of sets, and at least one.
+    pub fn new(bytes: usize, half_life: f64) -> Self {
+        let sets = (bytes / (WAYS * Account::BYTES)).max(1);
+        AccountTable { sets: vec![[FREE; WAYS]; 1 << sets.ilog2()], half_life, ticks: 0 }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.sets.len() * WAYS * Account::BYTES
+    }
+
+    /// Sets the time, in seconds from the ledger's begin.
+    pub fn tell_time(&mut self, seconds: f64) {
+        self.ticks = self.ticks.max((seconds * TICKS) as u32);
+    }
+
+    pub fn find(&mut self, key: u64) -> Option<&mut Account> {
+        let (ticks, half_life) = (self.ticks, self.half_life);
+        let at = self.set_of(key);
+        let account = self.sets[at].iter_mut().find(|account| account.key == key && key != 0)?;
+        account.fade(ticks, half_life);
+        Some(account)
+    }
+
+    /// The account of a key of which the low 32 bits are known.
+    pub fn find_low(&mut self, low: u32) -> Option<&mut Account> {
+        let at = self.set_of(low.into());
+        self.sets[at].iter_mut().find(|account| account.key as u32 == low && account.key != 0)
+    }
+
+    /// The account of a caller, opened if there is none; `None` for a level at which nothing is known of the caller.
+    pub fn open(&mut self, caller: &Caller, level: Level) -> Option<&mut Account> {
+        let key = caller.keys[level as usize];
+        if key == 0 {
+            return None;
+        }
+        let (ticks, half_life) = (self.ticks, self.half_life);
+        let at = self.set_of(key);
+        let set = &mut self.sets[at];
+        if let Some(at) = set.iter().position(|account| account.key == key) {
+            set[at].fade(ticks, half_life);
+            return Some(&mut set[at]);
+        }
+        set.iter_mut().for_each(|account| account.fade(ticks, half_life));
+        let least = set.iter_mut().min_by(|a, b| a.value().total_cmp(&b.value()))?;
+        let mut label = [0; LABEL_BYTES];
+        let text = caller.label(level);
+        label[..text.len()].copy_from_slice(&text);
+        *least = Account { key, level, label, faded: ticks, touched: ticks, ..FREE };
+        Some(least)
+    }
+
+    /// The accounts of one set, for walks over the whole table in small steps.
+    pub fn clients_of_set(&self, at: usize) -> impl Iterator<Item = &Account> {
+        let set = &self.sets[at % self.sets.len()];
+        set.iter().filter(|account| account.key != 0 && account.level == Level::Client)
+    }
+
+    pub fn sets(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// The accounts of a level that cost the origin most, the most expensive first.
+    pub fn top(&mut self, level: Level, most: usize) -> Vec<LevelCosts> {
+        let (ticks, half_life) = (self.ticks, self.half_life);
+        let mut all: Vec<&mut Account> =
+            self.sets.iter_mut().flatten().filter(|account| account.key != 0 && account.level == level).collect();
+        all.iter_mut().for_each(|account| account.fade(ticks, half_life));
+        all.sort_by(|a, b| b.origin_seconds.total_cmp(&a.origin_seconds).then(b.requests.total_cmp(&a.requests)));
+        all.truncate(most);
+        all.iter().map(|account| account.costs()).collect()
+    }
+
+    fn set_of(&self, key: u64) -> usize {
+        key as usize & (self.sets.len() - 1)
+    }
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The share of the origin's time that crawlers may use: a bucket that fills with the time that readers use. A request reserves the average
+//! cost of its kind and may start when the bucket has that much. So those that wait start in the order in which they came, and the queue is as
+//! long as the longest wait allows.
+
+use base::Mono;
+
+/// Seconds over which the time that readers use is averaged.
+const AVERAGED: f64 = 60.0;
+/// Seconds of income that an unused bucket holds, and seconds of the origin's time that it always holds.
+const BURST: (f64, f64) = (10.0, 1.0);
+/// Assumed origin time of a fetch, in seconds, before one was measured.
+const FIRST_COST: f64 = 0.1;
+const COST_WEIGHT: f64 = 1.0 / 16.0;
+const MAX_RETRY: f64 = 3600.0;
+
+/// Permission to fetch. Give `reserved` back to [`CrawlBudget::settle`] when the fetch has ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Admission {
+    /// Seconds to wait before the fetch begins.
+    pub wait: f64,
+    /// Seconds of the origin's time.
+    pub reserved: f64,
+}
+
+/// The wait would exceed the longest one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overdrawn {
+    /// Seconds until there is room again.
+    pub retry_after: f64,
+}
+
+/// See the module. All amounts are seconds of the origin's time.
+#[derive(Clone, Debug)]
+pub struct CrawlBudget {
+    /// Crawlers' part of all time used, from 0 to below 1.
+    share: f64,
+    /// Time per second that readers and crawlers together may use whatever the share is, so that a quiet site holds up nobody.
+    least: f64,
+    /// Longest wait in seconds.
+    patience: f64,
+    /// Time that readers used lately, faded over [`AVERAGED`].
+    readers: f64,
+    level: f64,
+    at: Mono,
+    cost: f64,
+}
+
+impl CrawlBudget {
+    pub fn new(share: f64, least: f64, patience: f64, now: Mono) -> Self {
+        let mut budget = CrawlBudget {
+            share: share.clamp(0.0, 0.99),
+            least: least.max(1e-6),
+            patience,
+            readers: 0.0,
+            level: 0.0,
+            at: now,
+            cost: FIRST_COST,
+        };
+        budget.level = budget.burst();
+        budget
+    }
+
+    /// Changes the settings; what was used stays.
+    pub fn set(&mut self, share: f64, least: f64, patience: f64) {
+        (self.share, self.least, self.patience) = (share.clamp(0.0, 0.99), least.max(1e-6), patience);
+    }
+
+    /// Readers have used this much.
+    pub fn add_readers(&mut self, seconds: f64, now: Mono) {
+        self.advance(now);
+        self.readers += seconds;
+    }
+
+    /// Asks for a fetch. A reservation that isn't used goes back by [`CrawlBudget::cancel`].
+    ///
+    /// # Errors
+    /// The wait for it would be too long.
+    pub fn reserve(&mut self, now: Mono) -> Result<Admission, Overdrawn> {
+        self.advance(now);
+        let wait = ((self.cost.min(self.burst()) - self.level) / self.income()).max(0.0);
+        if wait > self.patience {
+            return Err(Overdrawn { retry_after: (wait - self.patience).clamp(1.0, MAX_RETRY) });
+        }
+        self.level -= self.cost;
+        Ok(Admission { wait, reserved: self.cost })
+    }
+
+    /// The fetch has ended and used `seconds`.
+    pub fn settle(&mut self, reserved: f64, seconds: f64) {
+        self.level += reserved - seconds;
+        self.cost = (self.cost + (seconds - self.cost) * COST_WEIGHT).max(1e-4);
+    }
+
+    pub fn cancel(&mut self, reserved: f64) {
+        self.level += reserved;
+    }
+
+    /// Time that may be used now; negative if it was used in advance.
+    pub fn level(&mut self, now: Mono) -> f64 {
+        self.advance(now);
+        self.level
+    }
+
+    /// Seconds of the origin's time per second.
+    fn income(&self) -> f64 {
+        let readers = self.readers / AVERAGED;
+        readers * self.share / (1.0 - self.share) + (self.least - readers).max(0.0)
+    }
+
+    fn burst(&self) -> f64 {
+        (self.income() * BURST.0).max(BURST.1)
+    }
+
+    fn advance(&mut self, now: Mono) {
+        let passed = now.since(self.at);
+        if passed <= 0.0 {
+            return;
+        }
+        self.level = (self.level + passed * self.income()).min(self.burst());
+        self.readers *= (-passed / AVERAGED).exp();
+        self.at = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Uses the budget as fast as it allows for `seconds`, while readers use `readers` per second; what it used per second.
+    fn use_up(budget: &mut CrawlBudget, from: f64, seconds: u32, readers: f64, cost: f64) -> f64 {
+        let mut used = 0.0;
+        for step in 0..seconds * 100 {
+            let now = Mono(from + f64::from(step) / 100.0);
+            budget.add_readers(readers / 100.0, now);
+            if let Ok(admission) = budget.reserve(now) {
+                budget.settle(admission.reserved, cost);
+                used += cost;
+            }
+        }
+        used / f64::from(seconds)
+    }
+
+    #[test]
+    fn crawlers_use_their_share_of_what_is_used() {
+        let mut budget = CrawlBudget::new(0.05, 0.001, 0.0, Mono(0.0));
+        use_up(&mut budget, 0.0, 600, 0.5, 0.02);
+        let used = use_up(&mut budget, 600.0, 600, 0.5, 0.02);
+        let share = used / (used + 0.5);
+        assert!((0.045..=0.051).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn without_readers_the_least_is_left() {
+        let mut budget = CrawlBudget::new(0.05, 0.01, 0.0, Mono(0.0));
+        use_up(&mut budget, 0.0, 600, 0.0, 0.5);
+        let used = use_up(&mut budget, 600.0, 1000, 0.0, 0.5);
+        assert!((0.0095..=0.0105).contains(&used), "{used}");
+    }
+
+    #[test]
+    fn the_queue_ends_where_its_wait_is_too_long() {
+        let mut budget = CrawlBudget::new(0.5, 1.0, 2.0, Mono(0.0));
+        budget.settle(0.0, 10.0);
+        (0..400).for_each(|_| budget.settle(0.5, 0.5));
+        let waits: Vec<f64> = std::iter::from_fn(|| budget.reserve(Mono(1.0)).ok()).map(|a| a.wait).collect();
+        assert!(
+            waits.windows(2).all(|two| two[0] <= two[1]) && waits.last().is_some_and(|wait| *wait <= 2.0),
+            "{waits:?}"
+        );
+        let overdrawn = budget.reserve(Mono(1.0)).expect_err("the queue is full");
+        assert!(budget.reserve(Mono(1.0 + overdrawn.retry_after)).is_ok(), "{overdrawn:?}");
+    }
+
+    #[test]
+    fn a_cancelled_reservation_costs_nothing() {
+        let mut budget = CrawlBudget::new(0.05, 0.01, 1e9, Mono(0.0));
+        let before = budget.level(Mono(0.0));
+        let admission = budget.reserve(Mono(0.0)).expect("it waits as long as needed");
+        budget.cancel(admission.reserved);
+        assert!((budget.level(Mono(0.0)) - before).abs() < 1e-9);
+    }
+}

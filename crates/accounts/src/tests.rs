@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Drawn histories of readers and crawlers, judged request by request. A model cache decides what is a hit.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, Ipv4Addr};
+
+use base::Mono;
+
+use crate::{BotClass, Caller, CallerIds, Ledger, LedgerSettings, Level};
+
+const HISTORIES: u64 = 200;
+const FIREFOX: &[u8] = b"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
+/// Parts that every page of the model has, as style sheets and scripts.
+const PARTS: u64 = 6;
+const FIRST_PART: u64 = 1 << 40;
+
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        // splitmix64
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn below(&mut self, most: u64) -> u64 {
+        self.next() % most
+    }
+
+    /// A number below `most`, small ones more often: about Zipf's law.
+    fn popular(&mut self, most: u64) -> u64 {
+        let unit = self.below(1 << 20) as f64 / f64::from(1 << 20);
+        ((most as f64 + 1.0).powf(unit) - 1.0) as u64
+    }
+}
+
+struct World {
+    ledger: Ledger,
+    cached: HashSet<u64>,
+    draw: Draw,
+    now: f64,
+    enforces: bool,
+    fetched: u64,
+}
+
+impl World {
+    fn new(seed: u64, enforces: bool) -> Self {
+        let ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
+        World { ledger, cached: HashSet::new(), draw: Draw(seed), now: 0.0, enforces, fetched: 0 }
+    }
+
+    /// A request; true if it was held up, or would have been.
+    fn ask(&mut self, caller: &Caller, page: u64) -> bool {
+        let object = Draw(page).next();
+        if self.cached.contains(&object) {
+            self.ledger.hits(caller, &[object], Mono(self.now));
+            return false;
+        }
+        let now = Mono(self.now);
+        let is_crawl = self.ledger.judge(caller, object, now).class == BotClass::Crawl;
+        let admission = match is_crawl && self.enforces {
+            true => match self.ledger.reserve(caller, now) {
+                Ok(admission) => Some(admission),
+                Err(_) => {
+                    self.ledger.refused(caller, now);
+                    return true;
+                }
+            },
+            false => None,
+        };
+        self.fetched += 1;
+        self.ledger.miss(caller, object, now);
+        self.ledger.charge(caller, 0.02, 10_000, admission, now);
+        self.cached.insert(object);
+        match admission {
+            Some(admission) => admission.wait > 0.0,
+            None => is_crawl,
+        }
+    }
+
+    /// A reader opens a page with its parts; how many of these requests were held up.
+    fn read(&mut self, caller: &Caller, page: u64) -> u64 {
+        let parts = (0..PARTS).map(|part| FIRST_PART + part);
+        let all: Vec<u64> = std::iter::once(page).chain(parts).collect();
+        all.into_iter().map(|page| u64::from(self.ask(caller, page))).sum()
+    }
+}
+
+fn caller_at(address: u32) -> Caller {
+    caller_with(address, FIREFOX)
+}
+
+fn caller_with(address: u32, agent: &[u8]) -> Caller {
+    let address = Some(IpAddr::V4(Ipv4Addr::from_bits(address)));
+    Caller::new(11, &CallerIds { address, agent, ..CallerIds::default() })
+}
+
+fn reader(n: u64) -> Caller {
+    caller_at(0x5000_0000 | Draw(n).next() as u32 & 0x0fff_ffff)
+}
+
+#[test]
+fn a_flash_crowd_on_new_pages_is_no_crawl() {
+    for seed in 0..HISTORIES {
+        let mut world = World::new(seed, true);
+        let pages = 1 + world.draw.below(20);
+        for n in 0..100 {
+            world.now += 0.01;
+            let page = 1000 + world.draw.below(pages);
+            let held = world.read(&reader(n), page);
+            assert_eq!(held, 0, "seed {seed}, visitor {n}");
+        }
+    }
+}
+
+#[test]
+fn a_company_behind_one_address_is_no_crawler() {
+    for seed in 0..HISTORIES {
+        let mut world = World::new(seed, true);
+        let (mut held, mut requests) = (0, 0);
+        for n in 0..450 {
+            world.now += 0.05;
+            // The rest of the world reads, too, and a fifth of the company's pages is read by nobody else.
+            let caller = if n % 3 == 0 { caller_at(0xc000_0201) } else { reader(n % 97) };
+            let page = if n % 15 == 0 { 1_000_000 + n } else { world.draw.popular(5000) };
+            held += world.read(&caller, page);
+            requests += 1 + PARTS;
+        }
+        assert!(held == 0, "seed {seed}: {held} of {requests}");
+    }
+}
+
+#[test]
+fn a_fleet_of_feed_readers_is_no_crawl() {
+    for seed in 0..HISTORIES {
+        let mut world = World::new(seed, true);
+        let feeds = 1 + world.draw.below(10);
+        for n in 0..300 {
+            world.now += 0.5;
+            if n % 100 == 99 {
+                world.cached.clear();
+            }
+            let agent: &[u8] = if n % 2 == 0 { b"Feedbot/1.0 (feed reader)" } else { FIREFOX };
+            let feed = world.draw.below(feeds);
+            let is_held = world.ask(&caller_with(0x0a00_0000 + (n % 400) as u32 * 977, agent), feed);
+            assert!(!is_held, "seed {seed}, fetch {n}");
+        }
+    }
+}
+
+#[test]
+fn a_client_that_asks_for_one_page_again_and_again_is_no_crawler() {
+    let mut world = World::new(1, true);
+    for _ in 0..1000 {
+        world.now += 0.2;
+        world.cached.clear();
+        assert!(!world.ask(&caller_at(0x5000_0001), 7));
+    }
+}
+
+#[test]
+fn one_crawler_is_found_within_ten_requests_and_leaves_by_itself() {
+    let mut world = World::new(2, false);
+    let crawler = caller_at(0x5000_0001);
+    for n in 0..200 {
+        world.now += 1.0;
+        let is_held = world.ask(&crawler, 1_000_000 + n);
+        assert!(is_held == (n >= 5) || (2..8).contains(&n), "request {n}");
+    }
+    for n in 0..60 {
+        world.read(&reader(n), world_page(n));
+    }
+    let mut after = 0;
+    while world.ask(&crawler, 2_000_000 + after) {
+        world.read(&crawler, world_page(after));
+        after += 1;
+    }
+    assert!((2..40).contains(&after), "{after} pages with their parts");
+}
+
+fn world_page(n: u64) -> u64 {
+    n % 20
+}
+
+/// Ten percent readers and ninety percent crawlers that change address and copy a browser's fields. Returns the readers' requests, those of
+/// them that were held up, and the crawlers' requests and fetches.
+fn flood(seed: u64, seconds: u64, hits_of_a_crawler: u64) -> [u64; 4] {
+    let mut world = World::new(seed, true);
+    let mut counts = [0; 4];
+    for step in 0..seconds * 450 {
+        world.now += 1.0 / 450.0;
+        // Sessions of about 20 pages at 50 requests per second; the first ten minutes are readers' alone.
+        if step % 63 == 0 {
+            let n = step / 63;
+            let visitor = reader(n / 600 * 30 + n % 30);
+            let page = world.draw.popular(20_000);
+            let held = world.read(&visitor, page);
+            if world.now > 600.0 {
+                counts[0] += 1 + PARTS;
+                counts[1] += held;
+            }
+        }
+        if world.now > 600.0 {
+            let address = 0x2000_0000 | (world.draw.below(100_000) as u32).wrapping_mul(2971) & 0x0fff_ffff;
+            let (before, crawler) = (world.fetched, caller_at(address));
+            for _ in 0..hits_of_a_crawler {
+                let part = FIRST_PART + world.draw.below(PARTS);
+                world.ask(&crawler, part);
+            }
+            let page = 1_000_000_000 + world.draw.below(10_000_000);
+            world.ask(&crawler, page);
+            counts[2] += 1;
+            counts[3] += world.fetched - before;
+        }
+    }
+    counts
+}
+
+#[test]
+fn a_flood_from_rotating_addresses_is_held_up_and_readers_are_not() {
+    let [requests, held, asked, fetched] = flood(3, 900, 0);
+    assert!(held * 1000 <= requests * 5, "{held} of {requests} requests of readers were held up");
+    assert!(fetched * 50 <= asked, "{fetched} of {asked} requests of crawlers were fetched");
+}
+
+#[test]
+fn who_pretends_to_read_pays_with_hits() {
+    let [requests, held, asked, fetched] = flood(4, 800, 1);
+    assert!(held * 1000 <= requests * 5, "{held} of {requests} requests of readers were held up");
+    assert!(fetched * 10 <= asked, "{fetched} of {asked} requests of crawlers were fetched");
+}
+
+#[test]
+fn memory_stays_within_its_bound_and_readers_keep_their_accounts() {
+    let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
+    let known = reader(1);
+    (0..40).for_each(|object| ledger.hits(&known, &[object], Mono(1.0)));
+    let before = ledger.bytes();
+    for n in 0..400_000u64 {
+        let agent = format!("Browser/{n}");
+        ledger.miss(&caller_with(n as u32 * 3, agent.as_bytes()), Draw(n).next(), Mono(2.0));
+    }
+    assert_eq!(ledger.bytes(), before);
+    assert!(before <= LedgerSettings::default().bytes, "{before}");
+    let verdict = ledger.judge(&known, 1 << 50, Mono(3.0));
+    assert_eq!(verdict.class, BotClass::Reader, "{verdict}");
+}
+
+#[test]
+fn a_verified_bot_has_a_budget_of_its_own() {
+    let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
+    let bot = |name: &str| Caller::new(1, &CallerIds { verified: name.as_bytes(), ..CallerIds::default() });
+    let (one, other) = (bot("one.example"), bot("other.example"));
+    assert_eq!(ledger.judge(&one, 1, Mono(0.0)).to_string(), "verified 1.00: one.example");
+    while ledger.reserve(&one, Mono(0.0)).is_ok() {}
+    assert!(ledger.reserve(&other, Mono(0.0)).is_ok());
+    let served = (0..1000).filter(|n| ledger.reserve(&bot(&format!("{n}.example")), Mono(0.0)).is_ok()).count();
+    assert!((60..80).contains(&served), "{served}: beyond a number of bots all others share one budget");
+}
+
+#[test]
+fn costs_are_charged_to_all_accounts_and_fade() {
+    let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
+    let caller = caller_with(0xc000_0201, b"Examplebot/2");
+    ledger.miss(&caller, 1, Mono(0.0));
+    ledger.charge(&caller, 4.0, 1000, None, Mono(0.0));
+    for (level, name) in [(Level::Client, "192.0.2.1"), (Level::Prefix, "192.0.2.0/24"), (Level::Bot, "Examplebot")] {
+        let top = ledger.top(level, 9, Mono(0.0));
+        assert_eq!((top.len(), top[0].name.as_str(), top[0].origin_seconds), (1, name, 4.0));
+    }
+    let later = &ledger.top(Level::Client, 9, Mono(1800.0))[0];
+    assert!((later.origin_seconds - 2.0).abs() < 0.01, "{later:?}");
+    ledger.hits(&reader(1), &[1], Mono(1800.0));
+    assert_eq!(ledger.top(Level::Client, 1, Mono(1800.0))[0].shared, 1.0);
+}
+
+#[test]
+fn a_verdict_names_its_reason() {
+    let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
+    let crawler = caller_at(0xc000_0201);
+    (0..32u32).for_each(|n| ledger.miss(&crawler, Draw(n.into()).next(), Mono(n.into())));
+    let own = ledger.judge(&crawler, 99, Mono(32.0)).to_string();
+    assert_eq!(own, "crawl 1.00: nobody else asked for what 32 of the latest 32 requests fetched");
+    let new = ledger.judge(&caller_at(0x0a00_0001), 99, Mono(32.0)).to_string();
+    assert!(new.starts_with("reader 0.") && new.contains("% of requests of new clients"), "{new}");
+    let shared = ledger.judge(&caller_at(0x0a00_0001), Draw(1).next(), Mono(32.0)).to_string();
+    assert_eq!(shared, "reader 0.00: another client asked for this object");
+}
