@@ -51,7 +51,7 @@ impl Level {
     }
 }
 
-/// What one account was charged with. All numbers fade with the half-life.
+/// The charges of one account. All numbers fade with the half-life.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LevelCosts {
     pub name: String,

@@ -14,7 +14,7 @@ struct AskedObject {
     first: u32,
 }
 
-/// How an object that is asked for now was asked for before.
+/// Earlier requests for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
     Never,

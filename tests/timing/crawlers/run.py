@@ -8,6 +8,7 @@ addresses. How long readers wait, how many of their requests are hits, who gets 
 """
 import asyncio
 import collections
+import dataclasses
 import os
 import pathlib
 import sys
@@ -17,10 +18,16 @@ import peers
 from bed import crowds
 from bed.crowds import Crowd
 from bed.report import Report, options
-from bed.visitors import Met, Origin, Visitors
+from bed.visitors import COST, Met, Origin, Visitors
 
+HISTORY = 20.0  # times as fast as they came, the readers of earlier minutes are sent first, without cost for the origin: a site knows its popular pages
 WARM_UP = 30  # seconds of readers alone, in which the cache fills
 SETTLE = 10  # seconds of crawlers that aren't counted, in which verdicts form
+
+
+def history(seed, seconds):
+    asks = Crowd(seed, seconds).readers().sorted()
+    return [dataclasses.replace(ask, at=ask.at / HISTORY) for ask in asks]
 
 
 async def measured(start, seed, seconds, crowd):
@@ -30,12 +37,15 @@ async def measured(start, seed, seconds, crowd):
     address = await origin.start()
     server = await loop.run_in_executor(None, start, address)
     try:
+        visitors, origin.cost = Visitors(server.address), 0.0
+        await visitors.send(history(seed + 1000, HISTORY * seconds), collections.defaultdict(Met))
+        origin.cost = COST
         asks = Crowd(seed, begin + seconds).readers().asks
         if crowd:
             asks = asks + crowds.CRAWLERS[crowd](Crowd(seed, SETTLE + seconds, WARM_UP)).asks
         met, before = collections.defaultdict(Met), {}
         loop.call_later(begin, lambda: before.update(origin.spent))
-        lag = await Visitors(server.address).send(sorted(asks, key=lambda ask: ask.at), met, begin)
+        lag = await visitors.send(sorted(asks, key=lambda ask: ask.at), met, begin)
         return figures(met, {who: spent - before.get(who, 0) for who, spent in origin.spent.items()}, lag)
     finally:
         await loop.run_in_executor(None, server.close)

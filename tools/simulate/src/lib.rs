@@ -4,6 +4,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod bodies;
+mod bots;
 mod cache;
 mod case;
 mod chart;
@@ -24,6 +25,7 @@ use sys::signal::{SIGINT, SIGTERM, Signals};
 use toolkit::print;
 
 use bodies::Compared;
+use bots::{BotsPlan, BotsReport, BotsTally};
 use case::CaseTally;
 use curve::{CurvePlan, CurvePoint};
 pub use options::TOOL;
@@ -38,6 +40,9 @@ pub fn main(args: &[String]) -> i32 {
 }
 
 fn run(options: &SimulateOptions) -> Result<i32, String> {
+    if let Some(plan) = &options.bots {
+        return run_bots(options, plan);
+    }
     let (cases, sample) = (options.cases.clone(), options.sample);
     let mut is_new = true;
     let gathered = options.gathering.clone().run::<CaseTally>(move |tally, entry| {
@@ -63,6 +68,32 @@ fn run(options: &SimulateOptions) -> Result<i32, String> {
         SimulateFormat::Svg => print::out(report.svg()),
     }
     if options.format != SimulateFormat::Json {
+        report.remarks().iter().for_each(|remark| TOOL.remark(remark));
+    }
+    Ok(0)
+}
+
+fn run_bots(options: &SimulateOptions, plan: &BotsPlan) -> Result<i32, String> {
+    let mut first = Some(plan.clone());
+    let mut gathered = options.gathering.clone().run::<BotsTally>(move |tally, entry| {
+        if let Some(plan) = first.take() {
+            *tally = BotsTally::new(plan);
+        }
+        tally.add(entry);
+    })?;
+    if gathered.result.requests == 0 {
+        TOOL.remark("no request was read");
+        gathered.remarks().iter().for_each(|remark| TOOL.remark(remark));
+        return Ok(1);
+    }
+    if !gathered.result.clock.is_known() {
+        return Err("the log has no times: --bots says nothing".into());
+    }
+    let report = BotsReport::new(plan, &mut gathered);
+    if options.format == SimulateFormat::Json {
+        print::out(format_args!("{:#}\n", report.json()));
+    } else {
+        print::foreign(report.text());
         report.remarks().iter().for_each(|remark| TOOL.remark(remark));
     }
     Ok(0)

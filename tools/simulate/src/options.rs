@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The words after `lacquer simulate`.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use accesslog::{Gathering, Gathers};
@@ -10,6 +11,7 @@ use toolkit::opt;
 use toolkit::options::{HelpPart, Opt};
 use toolkit::tool::Tool;
 
+use crate::bots::{self, BotsPlan};
 use crate::case::Case;
 use crate::curve::EvictBy;
 use crate::scheme::VaryScheme;
@@ -77,6 +79,15 @@ const HELP: &[HelpPart<SimulateWords>] = &[
         ],
     ),
     (
+        "Crawlers\n",
+        &[
+            opt!("--bots": "What varnishd's --bots=on would have done to these requests, instead of cache sizes" =>
+                |o, _| o.with_bots = true),
+            opt!("--fetch-time TIME": "With --bots: the origin's time for a fetch, if the log has none (default 100ms)" =>
+                |o, args| o.fetch_time = Some(args.time(FETCH_TIMES)?)),
+        ],
+    ),
+    (
         "Output\n",
         &[opt!("--format text|json|svg": "" =>
             |o, args| o.options.format = args.one_of(&[ ("text", SimulateFormat::Text), ("json", SimulateFormat::Json), ("svg", SimulateFormat::Svg), ])?)],
@@ -109,6 +120,7 @@ pub struct SimulateOptions {
     pub sample: usize,
     pub bodies: Option<String>,
     pub format: SimulateFormat,
+    pub bots: Option<BotsPlan>,
 }
 
 impl Default for SimulateOptions {
@@ -122,6 +134,7 @@ impl Default for SimulateOptions {
             sample: 500_000,
             bodies: None,
             format: SimulateFormat::Text,
+            bots: None,
         }
     }
 }
@@ -138,6 +151,8 @@ pub struct SimulateWords {
     first: Vec<Setting>,
     /// The settings behind each `--or`.
     changes: Vec<Vec<Setting>>,
+    with_bots: bool,
+    fetch_time: Option<Duration>,
 }
 
 impl Gathers for SimulateWords {
@@ -164,10 +179,40 @@ pub fn parse(words: &[String]) -> Result<Option<SimulateOptions>, String> {
     // A request that VCL restarts says how it was answered where it ended.
     initial.options.gathering.sources.with_caused = true;
     let Some(words) = TOOL.read(initial, words)? else { return Ok(None) };
-    let SimulateWords { mut options, first, changes } = words;
+    let SimulateWords { mut options, first, changes, with_bots, fetch_time } = words;
     add_cases(&mut options, &first, &changes)?;
+    if with_bots {
+        options.bots = Some(bots_plan(&options, &first, fetch_time.unwrap_or(bots::USUAL_FETCH))?);
+    } else if fetch_time.is_some() {
+        return Err("--fetch-time needs --bots".into());
+    }
     options.gathering.check()?;
     Ok(Some(options))
+}
+
+const FETCH_TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(1);
+
+/// The plan of `--bots`. An option that changes nothing of its result is refused.
+fn bots_plan(options: &SimulateOptions, first: &[Setting], fetch_time: Duration) -> Result<BotsPlan, String> {
+    const OTHERS: [&str; 3] = ["--grace", "--object-size", "--overhead"];
+    let usual = SimulateOptions::default();
+    let other = [
+        (options.cases.len() > 1, "--or"),
+        (!options.sizes.is_empty(), "--size"),
+        (options.policies != usual.policies, "--policy"),
+        (options.warm_up > 0.0, "--warm-up"),
+        (options.sample != usual.sample, "--sample"),
+        (options.bodies.is_some(), "--bodies"),
+        (options.format == SimulateFormat::Svg, "--format svg"),
+    ];
+    let other = other.iter().find(|(is_set, _)| *is_set).map(|(_, name)| *name);
+    let setting = || first.iter().map(|(name, _)| name.as_str()).find(|name| OTHERS.contains(name));
+    if let Some(name) = other.or_else(setting) {
+        return Err(format!("--bots and {name} exclude each other"));
+    }
+    let case = &options.cases[0];
+    let ttl = if case.lives.ttl == i64::MAX { bots::USUAL_TTL.as_secs_f64() } else { case.lives.ttl as f64 / 1e9 };
+    Ok(BotsPlan { rules: case.rules.clone(), ttl, fetch_seconds: fetch_time.as_secs_f64() })
 }
 
 fn percent(text: &str) -> Option<f64> {
@@ -258,6 +303,10 @@ mod tests {
         assert!(o.cases[2].rules.scheme.vary.is_empty() && o.cases[2].rules.scheme.merges_www);
         assert_eq!(o.gathering.sources.files, ["a.log"]);
         assert_eq!(words("-h").unwrap_err(), "help");
+        let bots = |line: &str| words(line).expect("right").bots.map(|plan| (plan.ttl, plan.fetch_seconds));
+        assert_eq!(bots("--bots a.log"), Some((120.0, 0.1)));
+        assert_eq!(bots("--fetch-time 2s --ttl 60 --bots a.log"), Some((60.0, 2.0)));
+        assert_eq!(bots("--ttl 60 a.log"), None);
         let o = words("--ttl 60 --grace 0 a.log --or --ttl 500ms").expect("times as everywhere");
         assert_eq!((o.cases[0].lives.ttl, o.cases[0].lives.grace), (60_000_000_000, 0));
         assert_eq!(o.cases[1].lives.ttl, 500_000_000);
@@ -282,6 +331,12 @@ mod tests {
             ("x --format xml", "one of text, json, svg"),
             ("x --drop-query", "--drop-query needs a value"),
             ("x --fast", "--fast"),
+            ("x --fetch-time 1s", "--fetch-time needs --bots"),
+            ("x --bots --size 1m", "--bots and --size exclude"),
+            ("x --bots --ttl 1m --overhead 3", "--bots and --overhead exclude"),
+            ("x --bots --or --merge-www", "--bots and --or exclude"),
+            ("x --bots --format svg", "--bots and --format svg exclude"),
+            ("x --bots --fetch-time 0", "--fetch-time 0: not a time from 1ms"),
             (&format!("x {}", "--or --merge-www ".repeat(12)), "11 at most"),
         ] {
             let error = words(line).unwrap_err();

@@ -339,10 +339,10 @@ fn cell(percent: Percent) -> String {
     }
 }
 
-fn percent(part: f64, whole: f64) -> f64 {
+pub fn percent(part: f64, whole: f64) -> f64 {
     if whole == 0.0 { 0.0 } else { part * 100.0 / whole }
 }
 
-fn rounded(percent: f64) -> f64 {
+pub fn rounded(percent: f64) -> f64 {
     (percent * 1e4).round() / 1e4
 }

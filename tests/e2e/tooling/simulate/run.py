@@ -23,6 +23,7 @@ import xml.etree.ElementTree
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "bench"))
 import traces
+from bed import crowds
 from bed.daemon import Varnishd, die_with_parent, peak, workdir
 from bed.http import get
 from bed.logs import is_followed
@@ -309,11 +310,45 @@ def damage(report, tool, full):
     report.check(p.wait() == 0 and r["requests"] > 100 and curve(r, "lru"), f"a log without an end: {r['requests']}")
 
 
+def bots(report, tool, full):
+    """Drawn crowds as a log: crawlers are held, and what isn't known of them is told. Others aren't taken for crawlers."""
+    quiet, seconds, seed = (300, 60, report.seed) if full else (120, 20, report.seed)
+    readers = crowds.Crowd(seed, quiet + seconds).readers().asks
+    words = ["--bots", "--ttl", "60", "--fetch-time", "20ms", "--log-format", '%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i" "%{Cookie}i"']
+
+    def judged(name, asks):
+        path = tool.write("crowd.log", crowds.log_lines(sorted(asks, key=lambda ask: ask.at)))
+        r = tool.json(*words, path)
+        report.check(r["requests"] == len(asks), f"{name}: all requests are read: {r['requests']} of {len(asks)}")
+        steps = sum(step["requests"] for step in r["steps"].values())
+        report.check(steps == r["fetches"] and r["spared_seconds"] <= r["origin_seconds"], f"{name}: each fetch met one step: {r}")
+        return r, r["steps"]["waited"]["requests"] + r["steps"]["refused"]["requests"] + r["steps"]["stale"]["requests"]
+
+    _, before = judged("readers", readers)
+    for name, draw in crowds.READERS.items():
+        more = draw(crowds.Crowd(seed + 1, seconds, quiet)).asks
+        r, held = judged(name, readers + more)
+        report.check(held - before <= len(more) / 200, f"{name}: {held - before} of {len(more)} requests more are held: {r['crawl'][:2]}")
+    more = crowds.Crowd(seed + 1, seconds, quiet).crawlers().asks
+    r, held = judged("crawlers", readers + more)
+    report.check(held - before > len(more) / 4, f"crawlers: {held - before} of {len(more)} are held")
+    told = " ".join(r["remarks"])
+    report.check("which requests were hits" in told and "no backend times" in told and "TLS fingerprints" in told, f"what the log lacks is told: {told}")
+    report.check(all(row["reason"] and row["requests"] >= row["held"] for row in r["crawl"]) and r["crawl"], f"each group has a reason: {r['crawl']}")
+    status, out, _ = tool.run(*words, tool.dir / "crowd.log")
+    report.check(status == 0 and f"{r['requests']} requests of {r['clients']} clients" in out and "declared bot" not in out, f"the same as text: {out}")
+    none = tool.write("urls", ["http://a.test/1"])
+    for args, status, want in ((["--bots", none], 2, "no times"), (["--bots", "--size", "1m", none], 2, "exclude each other"), (["--bots", "/nonexistent.log"], 1, "no request was read")):
+        got, out, err = tool.run(*args)
+        report.check(got == status and want in err and not out, f"{args}: {got} {err}")
+
+
 def main():
     o = options(__doc__)
     report = Report("simulate")
+    report.seed = o.seed
     tool = Tool(str(pathlib.Path(o.varnishd).parent / "lacquer"))
-    for case in (keys, lives, samples, duplicates, shown, running, damage, live):
+    for case in (keys, lives, samples, duplicates, shown, running, damage, bots, live):
         report.run([case], report, tool, o.full)
     shutil.rmtree(tool.dir)
     return report.close()
