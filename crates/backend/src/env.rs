@@ -30,6 +30,7 @@ pub struct BackendParams {
     pub http2_streams: u32,
     pub http2_window: u32,
     pub resp_head_bytes: u32,
+    pub resp_line_bytes: u32,
 }
 
 impl From<&params::Params> for BackendParams {
@@ -47,6 +48,7 @@ impl From<&params::Params> for BackendParams {
             http2_streams: params.backend_h2_streams,
             http2_window: u32::try_from(params.backend_h2_window).unwrap_or(u32::MAX),
             resp_head_bytes: u32::try_from(params.http_resp_size).unwrap_or(u32::MAX),
+            resp_line_bytes: u32::try_from(params.http_resp_hdr_len).unwrap_or(u32::MAX),
         }
     }
 }

@@ -13,6 +13,7 @@ mod handshake;
 mod output;
 mod pace;
 mod proxy;
+mod refusal;
 mod send_limits;
 mod session;
 mod waits;

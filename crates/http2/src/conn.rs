@@ -147,6 +147,15 @@ pub enum Http2Event {
         /// Fault of the peer.
         fault: StreamFault,
     },
+    /// A request that is only too large; a part of its head is in the `Head` that was given.
+    HeadTooLarge {
+        /// Stream of the head, from now on held.
+        stream: u32,
+        /// There is no body.
+        end: bool,
+        /// Limit that was reached, and a status.
+        malformed: Malformed,
+    },
     /// A request that never was one: its stream is reset and never was held.
     BadHead {
         /// Number of the stream.

@@ -10,7 +10,7 @@ mod out;
 
 use message::chars::{is_blank, is_name, is_value};
 
-pub use build::{FieldsRefusal, HeadBuilder, SectionFacts, SectionKind};
+pub use build::{FieldsRefusal, HeadBuilder, SectionFacts, SectionKind, SectionLimits};
 pub use malformed::{FieldFault, Malformed};
 pub use out::{connect_fields, request_fields, response_fields, trailer_fields};
 

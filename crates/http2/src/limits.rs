@@ -23,6 +23,8 @@ pub struct Http2AbuseLimits {
     pub section_bytes: u32,
     /// Bytes of one field section, decompressed, with 32 for each field. Twice `section_bytes` is a limit, too.
     pub list_bytes: u32,
+    /// Bytes of one field: `http_req_hdr_len` or `http_resp_hdr_len`.
+    pub line_bytes: u32,
     /// Number of SETTINGS frames.
     pub settings: u32,
     /// PING frames that answer no data of ours.
@@ -54,6 +56,7 @@ impl Default for Http2AbuseLimits {
             continuations: 32,
             section_bytes: 128 * 1024,
             list_bytes: 0,
+            line_bytes: 0,
             settings: 100,
             pings: 1000,
             priorities: 1000,

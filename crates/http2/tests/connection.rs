@@ -302,6 +302,27 @@ fn a_drain() {
     assert_eq!((ends.server.take(), ends.server.written()), (vec![], vec!["WINDOW_UPDATE 0 40960".to_owned()]));
 }
 
+#[test]
+fn a_head_that_is_only_too_large_may_be_answered() {
+    let limits = Http2AbuseLimits { line_bytes: 200, ..Http2AbuseLimits::default() };
+    let server = TestPeer::new_server(settings_config(Http2Settings::default(), limits));
+    let mut ends = PeerEnds { server, ..PeerEnds::new() };
+    ends.exchange();
+    ends.server.take();
+    let long = "a".repeat(300);
+    let head = request("GET", "/a", &[("x-long", &long), ("x-end", "indexed")]);
+    let stream = ends.client.conn.open(&head, "http", false, ends.now).unwrap();
+    ends.exchange();
+    assert_eq!(ends.server.take(), ["HeadTooLarge 1 431 false Header too large: x-long: aaaaaaaaaaaa"]);
+    ends.server.conn.send_head(stream, &response(431, &[]), true);
+    ends.exchange();
+    assert!(ends.client.take().contains(&"head 1 431 end: ".to_owned()));
+    // The fields behind the long one are in the table of the codec.
+    ends.client.conn.open(&request("GET", "/b", &[("x-end", "indexed")]), "http", true, ends.now).unwrap();
+    ends.exchange();
+    assert_eq!(ends.server.take(), ["head 3 GET /b end: scheme: http, host: h, x-end: indexed"]);
+}
+
 /// Sends `step(n)` until the server has enough; how often that was.
 fn abuse(limits: Http2AbuseLimits, step: impl Fn(u32) -> Vec<u8>, want: Http2Abuse) -> u32 {
     let mut server = TestPeer::new_server(settings_config(

@@ -4,14 +4,15 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, too, fail by a panic")]
 
 use http2::fields::{
-    FieldsRefusal, HeadBuilder, Malformed, SectionFacts, SectionKind, request_fields, response_fields, trailer_fields,
+    FieldsRefusal, HeadBuilder, Malformed, SectionFacts, SectionKind, SectionLimits, request_fields, response_fields,
+    trailer_fields,
 };
 use message::{Head, HeadLimits};
 use proptest::prelude::*;
 
 fn build(kind: SectionKind, fields: &[(&str, &str)]) -> (Head, Result<SectionFacts, Malformed>) {
     let mut head = Head::new();
-    let mut builder = HeadBuilder::new(&mut head, kind, b"HTTP/2.0", u64::MAX);
+    let mut builder = HeadBuilder::new(&mut head, kind, b"HTTP/2.0", SectionLimits::NONE);
     fields.iter().for_each(|(name, value)| builder.field(name.as_bytes(), value.as_bytes()));
     let section = builder.finish();
     (head, section)
@@ -146,7 +147,7 @@ fn host_is_the_authority_or_stands_for_it() {
 fn pseudo_header_fields_behind_others() {
     let late = |fields: &[(&str, &str)]| {
         let mut head = Head::new();
-        let mut builder = HeadBuilder::new(&mut head, REQUEST, b"HTTP/2.0", u64::MAX);
+        let mut builder = HeadBuilder::new(&mut head, REQUEST, b"HTTP/2.0", SectionLimits::NONE);
         builder.take_late_pseudo();
         fields.iter().for_each(|(name, value)| builder.field(name.as_bytes(), value.as_bytes()));
         let built = builder.finish();
@@ -197,16 +198,45 @@ fn connect() {
 #[test]
 fn limits_of_a_head() {
     let mut head = Head::with_limits(HeadLimits::new(8, 1000));
-    let mut fill = |most, fields: &[(&str, &str)]| {
-        let mut builder = HeadBuilder::new(&mut head, REQUEST, b"HTTP/2.0", most);
+    let mut fill = |list_bytes, fields: &[(&str, &str)]| {
+        let limits = SectionLimits { list_bytes, line_bytes: 900 };
+        let mut builder = HeadBuilder::new(&mut head, REQUEST, b"HTTP/2.0", limits);
         GET.iter().chain(fields).for_each(|(name, value)| builder.field(name.as_bytes(), value.as_bytes()));
-        builder.finish().map_err(|malformed| (malformed.code(), malformed.is_lost_header()))
+        builder.finish().map_err(|malformed| {
+            assert_eq!(malformed.code(), http2::ErrorCode::EnhanceYourCalm);
+            (malformed.status(), String::from_utf8(malformed.record()).unwrap())
+        })
     };
-    let calm = http2::ErrorCode::EnhanceYourCalm;
+    let refused = |status, record: &str| Err((Some(status), record.to_owned()));
     assert!(fill(u64::MAX, &[("a", "b")]).is_ok());
-    assert_eq!(fill(u64::MAX, &[("a", "b"), ("c", "d")]), Err((calm, true)));
-    assert_eq!(fill(u64::MAX, &[("a", &"b".repeat(1000))]), Err((calm, false)));
-    assert_eq!(fill(100, &[]), Err((calm, false)));
+    assert_eq!(fill(u64::MAX, &[("a", "b"), ("c", "d")]), refused(431, "Too many headers: c: d"));
+    // As a line of HTTP/1: `a: ` and the value.
+    assert!(fill(u64::MAX, &[("a", &"b".repeat(897))]).is_ok());
+    assert_eq!(fill(u64::MAX, &[("a", &"b".repeat(898))]), refused(431, "Header too large: a: bbbbbbbbbbbbbbbbb"));
+    assert_eq!(
+        fill(u64::MAX, &[("a", &"b".repeat(600)), ("c", &"d".repeat(600))]).map_err(|(status, _)| status),
+        Err(Some(431))
+    );
+    assert_eq!(fill(150, &[]), refused(431, "Header too large: :authority: h:80"));
+}
+
+#[test]
+fn a_path_that_is_too_large_has_a_status_of_its_own() {
+    let mut head = Head::with_limits(HeadLimits::new(8, 1000));
+    let mut fill = |list_bytes, path: usize| {
+        let limits = SectionLimits { list_bytes, line_bytes: 100 };
+        let mut builder = HeadBuilder::new(&mut head, REQUEST, b"HTTP/2.0", limits);
+        let path = format!("/{}", "p".repeat(path));
+        for (name, value) in [(":method", "GET"), (":path", &path), (":scheme", "http"), (":authority", "h")] {
+            builder.field(name.as_bytes(), value.as_bytes());
+        }
+        builder.finish().map(drop).map_err(|malformed| malformed.status())
+    };
+    // Over HTTP/1 it is no header line, either.
+    assert_eq!(fill(u64::MAX, 900), Ok(()));
+    assert_eq!(fill(u64::MAX, 1000), Err(Some(414)));
+    assert_eq!(fill(500, 400), Err(Some(431)), "the scheme is too much");
+    assert_eq!(fill(500, 450), Err(Some(414)));
 }
 
 #[test]

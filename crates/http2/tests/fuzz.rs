@@ -197,7 +197,7 @@ impl Owner {
         let note = format!("{event:?}");
         match event {
             Http2Event::None => return,
-            Http2Event::Head { stream, end, .. } => {
+            Http2Event::Head { stream, end, .. } | Http2Event::HeadTooLarge { stream, end, .. } => {
                 assert_eq!(self.held.insert(stream), self.is_server, "{stream} is new");
                 assert!(end <= self.ended.insert(stream) || !end);
                 if !end {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Heads between a stream and a [`Head`] (RFC 9114 4.2, 4.3): the rules are those of HTTP/2, and are its codec's.
 
-use http2::fields::{self, HeadBuilder, SectionFacts, SectionKind};
+use http2::fields::{self, HeadBuilder, SectionFacts, SectionKind, SectionLimits};
 use message::Head;
 
 use crate::Http3Limits;
 use crate::error::{Http3Error, Http3ErrorCode};
 use crate::frame;
 use crate::qpack::{self, QpackEncoder, QpackScratch};
+use crate::stream::SECTION_TOO_LONG;
 
 pub const PROTO: &[u8] = b"HTTP/3.0";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadHead {
-    /// The section can't be unpacked, or is too long.
+    /// The section can't be unpacked.
     Broken(Http3Error),
     Malformed(fields::Malformed),
 }
@@ -22,6 +23,7 @@ impl BadHead {
     pub fn error(&self) -> Http3Error {
         match self {
             BadHead::Broken(error) => *error,
+            BadHead::Malformed(malformed) if malformed.status().is_some() => SECTION_TOO_LONG,
             BadHead::Malformed(_) => Http3Error::stream(Http3ErrorCode::Message, "Malformed message"),
         }
     }
@@ -73,16 +75,17 @@ fn read(
     head: &mut Head,
     kind: SectionKind,
 ) -> Result<SectionFacts, BadHead> {
-    let mut builder = HeadBuilder::new(head, kind, PROTO, limits.section_bytes as u64);
-    let decoded = qpack::decode(section, limits.section_bytes, scratch, |name, value| {
-        if name.len() + value.len() > limits.line_bytes {
-            return Err(Http3Error::stream(Http3ErrorCode::ExcessiveLoad, "Field too long"));
-        }
+    let most = SectionLimits { list_bytes: limits.section_bytes as u64, line_bytes: limits.line_bytes };
+    let mut builder = HeadBuilder::new(head, kind, PROTO, most);
+    // The builder counts: it knows which field is one too many.
+    let decoded = qpack::decode(section, usize::MAX, scratch, |name, value| {
         builder.field(name, value);
-        Ok(())
+        if builder.is_too_large() { Err(SECTION_TOO_LONG) } else { Ok(()) }
     });
-    decoded.map_err(BadHead::Broken)?;
-    builder.finish().map_err(BadHead::Malformed)
+    match decoded {
+        Err(error) if !builder.is_too_large() => Err(BadHead::Broken(error)),
+        _ => builder.finish().map_err(BadHead::Malformed),
+    }
 }
 
 /// Appends a response's HEADERS; how many bytes they are.

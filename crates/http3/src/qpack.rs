@@ -5,6 +5,7 @@
 use http2::{huffman, int};
 
 use crate::error::{Http3Error, Http3ErrorCode};
+use crate::stream::SECTION_TOO_LONG;
 use table::TABLE;
 
 mod table;
@@ -69,13 +70,11 @@ pub fn decode(
             _ => return Err(NO_TABLE),
         };
         let bytes = name.len() + value.len() + FIELD_OVERHEAD;
-        left = left.checked_sub(bytes).ok_or(TOO_LONG)?;
+        left = left.checked_sub(bytes).ok_or(SECTION_TOO_LONG)?;
         field(name, value)?;
     }
     Ok(())
 }
-
-const TOO_LONG: Http3Error = Http3Error::stream(Http3ErrorCode::ExcessiveLoad, "Field section too long");
 
 fn entry(index: u64) -> Result<(&'static str, &'static str), Http3Error> {
     usize::try_from(index).ok().and_then(|index| TABLE.get(index)).copied().ok_or(FAILED)

@@ -21,6 +21,9 @@ pub enum StreamStep {
     More(usize),
 }
 
+/// The error of a field section that is longer than a reader takes. Nothing of it was read.
+pub const SECTION_TOO_LONG: Http3Error = Http3Error::stream(Http3ErrorCode::ExcessiveLoad, "Field section too long");
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FrameReaderState {
     Head,
@@ -111,7 +114,7 @@ impl FrameReader {
             return Err(Http3Error::connection(Http3ErrorCode::FrameUnexpected, "HEADERS after trailers"));
         }
         if len > self.section_bytes as u64 {
-            return Err(Http3Error::stream(Http3ErrorCode::ExcessiveLoad, "Field section too long"));
+            return Err(SECTION_TOO_LONG);
         }
         Ok(())
     }

@@ -284,7 +284,7 @@ params! {
     h2_max_frame_size: Bytes = "16k" ["bytes" min "16k" max "16777215b"] {}
         "The largest frame payload that is accepted.";
     h2_max_header_list_size: Bytes = "2147483647b", 9: "0b" ["bytes" min "0b"] {}
-        "The largest decompressed header list (headers of a request or trailers, 32 bytes more for each header) that is accepted. SETTINGS announces it, and a request beyond it is reset. With --compat 9, or with 0: http_req_size takes that part, and a client whose header list is larger than this parameter loses its connection. 0: one and a half times http_req_size. A value below http_req_size: no such limit.";
+        "The largest decompressed header list (headers of a request or trailers, 32 bytes more for each header) that is accepted. SETTINGS announces it, and a request beyond it gets 431, or 414 if its URL is too long. With --compat 9, or with 0: http_req_size takes that part, and a client whose header list is larger than this parameter loses its connection. 0: one and a half times http_req_size. A value below http_req_size: no such limit.";
     h2_rapid_reset: Seconds = "1.000" ["seconds" min "0.000"] { Own }
         "A stream that its client resets within this time after it began counts towards h2_rapid_reset_limit.";
     h2_rapid_reset_limit: Count = "100" ["streams" min "0"] { Own }
@@ -362,11 +362,11 @@ params! {
     http_range_support: Switch = "on" ["bool"] {}
         "Answer requests that have a Range header with 206. Off: the header is ignored.";
     http_req_hdr_len: Bytes = "8k" ["bytes" min "40b"] {}
-        "The longest header line of a request, including continuation lines. Longer ones are refused.";
+        "The longest header line of a request, including continuation lines. A request with a longer one gets 400, over HTTP/2 and HTTP/3 431.";
     http_req_overflow_status: Count = "0" ["status" min "0" max "500"] { Own }
         "Status of the response to an HTTP/1 request whose header is larger than http_req_size, 400 to 500. 0: the connection is closed without a response. Also in Varnish 7.7 and later.";
     http_req_size: Bytes = "32k" ["bytes" min "0.25k"] {}
-        "The largest header of a request, including the request line. Larger ones are refused.";
+        "The largest header of a request, including the request line. Beyond it, http_req_overflow_status applies; over HTTP/3, and over HTTP/2 as h2_max_header_list_size says, the request gets 431, or 414 if its URL is too long.";
     http_resp_hdr_len: Bytes = "8k" ["bytes" min "40b"] {}
         "The longest header line of a backend response, including continuation lines. A longer one makes the fetch fail.";
     http_resp_size: Bytes = "32k" ["bytes" min "0.25k"] {}

@@ -320,6 +320,7 @@ impl Http2Origin {
             | Http2Event::Window { .. }
             | Http2Event::SettingsAck
             | Http2Event::PingAck(_)
+            | Http2Event::HeadTooLarge { .. }
             | Http2Event::BadHead { .. }
             | Http2Event::Refused { .. } => {}
         }
@@ -500,6 +501,7 @@ fn config(params: &BackendParams) -> http2::Http2Config {
     let limits = Http2AbuseLimits {
         rapid_resets: 0,
         small_data: 0,
+        line_bytes: params.resp_line_bytes,
         section_bytes: usual.section_bytes.max(params.resp_head_bytes),
         continuations: usual.continuations.max(params.resp_head_bytes / settings.max_frame_size * 2),
         ..usual

@@ -165,14 +165,16 @@ fn a_head_may_be_as_long_as_the_parameter_says() {
     };
     run(async {
         let whole = "200 Final { body: None, close: None }";
+        let too_large =
+            r#"Reset(HttpProtocolError, "Headers are larger than http_resp_size, or more than http_max_hdr")"#;
         for (resp_head_bytes, lines, last) in [
             (32 << 10, 1, whole),
-            (32 << 10, 3, r#"Reset(HttpProtocolError, "A malformed response")"#),
+            (32 << 10, 3, too_large),
             (512 << 10, 15, whole),
             (512 << 10, 17, r#"Reset(HttpProtocolError, "Field section too large")"#),
             (4 << 20, 120, whole),
         ] {
-            let bed = Bed::with(BackendParams { resp_head_bytes, ..BackendParams::default() });
+            let bed = Bed::with(BackendParams { resp_head_bytes, resp_line_bytes: 64_000, ..BackendParams::default() });
             let limits = RespLimits { head_bytes: resp_head_bytes as usize, line_bytes: 64_000, lenient: false };
             let mut exchange = bed.ask_within(&limits);
             bed.reads().await;

@@ -93,6 +93,7 @@ fn limits(params: &Params) -> Http2AbuseLimits {
         continuations: params.h2_limit_continuations,
         section_bytes: bytes(params.h2_limit_header_bytes),
         list_bytes: list_sizes(params).1,
+        line_bytes: bytes(params.http_req_hdr_len),
         settings: params.h2_limit_settings,
         pings: params.h2_limit_pings,
         priorities: params.h2_limit_priorities,

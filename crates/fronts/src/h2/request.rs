@@ -10,7 +10,7 @@ use std::task::Context;
 use base::Real;
 use engine::transport::{Transport, TransportAcct};
 use engine::{Req, Sess, contain, pool};
-use http2::fields::{FieldFault, FieldsRefusal, Malformed};
+use http2::fields::Malformed;
 use message::Head;
 use params::Params;
 use rt::Runners;
@@ -21,6 +21,7 @@ use super::PROTOCOL;
 use super::mux::Mux;
 use super::transport::H2;
 use super::upgrade::Upgraded;
+use crate::refusal::{self, HeadRefusal};
 
 pub(super) struct Job {
     pub(super) mux: Rc<Mux>,
@@ -29,7 +30,7 @@ pub(super) struct Job {
 }
 
 pub(super) enum JobKind {
-    New { head: Head, refusal: Option<FieldsRefusal>, is_tunnel: bool, t_req: Real, params: Arc<Params> },
+    New { head: Head, refusal: Option<HeadRefusal>, is_tunnel: bool, t_req: Real, params: Arc<Params> },
     Upgraded(Box<Upgraded>),
 }
 
@@ -64,14 +65,12 @@ async fn busy(job: Job, (): ()) -> ((), ()) {
     ((), ())
 }
 
-async fn serve(mut h2: H2, req: &mut Req, refusal: Option<FieldsRefusal>) {
+async fn serve(mut h2: H2, req: &mut Req, refusal: Option<HeadRefusal>) {
     match refusal {
         // The client has taken it back already: nothing is fetched for it.
         _ if h2.is_gone() => {}
         None => answer(&mut h2, req).await,
-        Some(FieldsRefusal::SeveralHosts) => req.refuse_head(&mut h2, 400, "Multiple Host: headers"),
-        Some(FieldsRefusal::Connect) => req.refuse_head(&mut h2, 405, "CONNECT is not served"),
-        Some(FieldsRefusal::Protocol) => req.refuse_head(&mut h2, 501, "Unknown :protocol"),
+        Some(refusal) => refusal.answer(req, &mut h2),
     }
     req.client.body.give_up();
     // Why it can't be sent any more is known to the stream.
@@ -107,10 +106,7 @@ pub(super) fn refuse(sess: &Rc<Sess>, params: Arc<Params>, malformed: &Malformed
     let t_req = sess.engine.clock.real();
     let mut req = Req::with_new_id(sess, params, t_req);
     req.begin_stream(t_req, PROTOCOL);
-    match malformed.fault == FieldFault::TooManyFields {
-        true => req.log.lost_header(&[&malformed.record()]),
-        false => req.log.put(Tag::BogoHeader, &malformed.record()),
-    }
+    refusal::log(&mut req, malformed);
     req.finish_with(TransportAcct { req_head: head_bytes, ..TransportAcct::default() });
     engine::current::end();
 }

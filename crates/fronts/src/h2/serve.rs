@@ -34,6 +34,7 @@ use super::stream::{Gone, Phase};
 use super::{codes, wire};
 use crate::buffers::Buffers;
 use crate::conn::{ClientConn, CloseState};
+use crate::refusal::HeadRefusal;
 use crate::session::SessionOutcome;
 use crate::waits::SendWait;
 
@@ -270,11 +271,23 @@ impl Serving {
 
     fn act(&mut self, state: &mut MuxState, step: ReceiveStep, input: &[u8], now: Mono, jobs: &mut VecDeque<Job>) {
         // Who asks for nothing is idle, whatever else is said.
-        self.was_active |=
-            matches!(step.event, Http2Event::Head { .. } | Http2Event::Trailers { .. } | Http2Event::Data { .. });
+        self.was_active |= matches!(
+            step.event,
+            Http2Event::Head { .. }
+                | Http2Event::HeadTooLarge { .. }
+                | Http2Event::Trailers { .. }
+                | Http2Event::Data { .. }
+        );
         match step.event {
             Http2Event::None | Http2Event::SettingsAck | Http2Event::PingAck(_) => {}
-            Http2Event::Head { stream, end, section } => jobs.push_back(self.begin(state, stream, end, &section)),
+            Http2Event::Head { stream, end, section } => {
+                let refusal = section.refusal.map(HeadRefusal::Meaningless);
+                jobs.push_back(self.begin(state, stream, end, &section, refusal));
+            }
+            Http2Event::HeadTooLarge { stream, end, malformed } => {
+                let refusal = Some(HeadRefusal::TooLarge(malformed));
+                jobs.push_back(self.begin(state, stream, end, &SectionFacts::default(), refusal));
+            }
             Http2Event::Trailers { stream } => {
                 if let Some(place) = state.find(stream) {
                     let trailers = std::mem::replace(&mut self.head, pool::request_head(&self.params));
@@ -330,14 +343,21 @@ impl Serving {
         }
     }
 
-    fn begin(&mut self, state: &mut MuxState, stream: u32, end: bool, section: &SectionFacts) -> Job {
+    fn begin(
+        &mut self,
+        state: &mut MuxState,
+        stream: u32,
+        end: bool,
+        section: &SectionFacts,
+        refusal: Option<HeadRefusal>,
+    ) -> Job {
         let phase = if end { Phase::None } else { Phase::Open };
         let head_bytes = state.wire.section_bytes();
         let place = state.open(stream, phase, section.content_length, head_bytes);
         let head = std::mem::replace(&mut self.head, pool::request_head(&self.params));
         let t_req = self.conn.sess.engine.clock.real();
         // Those in force now, which may be newer than the connection's.
-        let (refusal, params) = (section.refusal, self.conn.sess.engine.params.load_full());
+        let params = self.conn.sess.engine.params.load_full();
         let kind = JobKind::New { head, refusal, is_tunnel: section.extended, t_req, params };
         Job { mux: self.mux.clone(), place, kind }
     }

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use engine::transport::BodyState;
 use engine::{Req, Transport, contain, early};
-use http2::fields::FieldsRefusal;
+use http2::fields::{Malformed, SectionFacts};
 use http3::head::{self, BadHead};
+use http3::stream::SECTION_TOO_LONG;
 use http3::{Http3Error, Http3ErrorCode, Http3ErrorScope, Http3Limits};
 use message::HttpVersion;
 use net::quic::{RecvStream, SendStream, VarInt};
@@ -20,6 +21,7 @@ use tables::tags::Tag;
 
 use super::link::Link;
 use super::transport::H3;
+use crate::refusal::{self, HeadRefusal};
 use crate::waits::LINGER;
 
 /// Bytes of a request's body that are read at most behind its response. With the usual window of a stream they take several round trips.
@@ -123,7 +125,13 @@ async fn serve(h3: &mut H3) -> Result<(), NoRequest> {
             req.log.put(Tag::Error, b"The handshake failed that it came before");
             h3.refuse(Http3ErrorCode::RequestRejected);
         }
-        Ok(Some(refusal)) => refuse(h3, &mut req, refusal),
+        Ok(Some(refusal)) => {
+            if matches!(refusal, HeadRefusal::TooLarge(_)) {
+                // It cost more than it was worth, as one that is reset.
+                h3.link.note_reset();
+            }
+            refusal.answer(&mut req, h3);
+        }
         Err(error) => h3.fail(&error),
     }
     end_request(h3, &mut req).await;
@@ -145,42 +153,52 @@ async fn admit(h3: &H3, req: &mut Req) -> bool {
     poll_fn(|cx| handshaking.poll_end(cx)).await
 }
 
-/// Waits for the request's field section; where it lies in the input.
-async fn section(h3: &mut H3, params: &Arc<Params>) -> Result<std::ops::Range<usize>, NoRequest> {
+/// Waits for the request's field section; where it lies in the input. `None`: it is too long.
+async fn section(h3: &mut H3, params: &Arc<Params>) -> Result<Option<std::ops::Range<usize>>, NoRequest> {
     let limit = match params.timeout_head {
         limit if limit.is_zero() => h3.link.sess.timeouts.get().idle,
         limit => limit,
     };
     let deadline = Instant::now() + limit;
     match rt::timeout_at(deadline, poll_fn(|cx| h3.poll_section(cx))).await {
-        Ok(Ok(Some(section))) => Ok(section),
+        Ok(Ok(Some(section))) => Ok(Some(section)),
         Ok(Ok(None)) => Err(NoRequest::Gone),
+        Ok(Err(SECTION_TOO_LONG)) => Ok(None),
         Ok(Err(error)) => Err(NoRequest::Broken(error)),
         Err(rt::Elapsed) => Err(NoRequest::Slow),
     }
 }
 
 /// Reads the head, and says why it is answered without VCL. `Err`: it never was one.
-fn parse(h3: &mut H3, req: &mut Req, section: std::ops::Range<usize>) -> Result<Option<FieldsRefusal>, Http3Error> {
+fn parse(
+    h3: &mut H3,
+    req: &mut Req,
+    section: Option<std::ops::Range<usize>>,
+) -> Result<Option<HeadRefusal>, Http3Error> {
+    req.engine().main.h3_req.tally();
+    let Some(section) = section else {
+        h3.stop_input_later();
+        return Ok(Some(HeadRefusal::TooLarge(Malformed::too_large())));
+    };
     let limits = Http3Limits {
         section_bytes: req.params().http_req_size as usize,
         line_bytes: req.params().http_req_hdr_len as usize,
     };
     h3.acct.req_head = section.len() as u64;
-    req.engine().main.h3_req.tally();
     let read = head::read_request(&h3.input[section.clone()], &limits, &mut h3.scratch, &mut req.ask.head);
     h3.used = section.end;
     match read {
         Ok(head) => {
             h3.begin_request(&head)?;
-            Ok(head.refusal)
+            Ok(head.refusal.map(HeadRefusal::Meaningless))
+        }
+        Err(BadHead::Malformed(malformed)) if malformed.status().is_some() => {
+            h3.begin_request(&SectionFacts::default())?;
+            Ok(Some(HeadRefusal::TooLarge(malformed)))
         }
         Err(bad) => {
-            if let BadHead::Malformed(what) = &bad {
-                match what.is_lost_header() {
-                    true => req.log.lost_header(&[&what.record()]),
-                    false => req.log.put(Tag::BogoHeader, &what.record()),
-                }
+            if let BadHead::Malformed(malformed) = &bad {
+                refusal::log(req, malformed);
             }
             if bad.error().scope == Http3ErrorScope::Stream {
                 req.engine().main.client_req_400.inc();
@@ -188,16 +206,6 @@ fn parse(h3: &mut H3, req: &mut Req, section: std::ops::Range<usize>) -> Result<
             Err(bad.error())
         }
     }
-}
-
-fn refuse(h3: &mut H3, req: &mut Req, refusal: FieldsRefusal) {
-    req.engine().main.client_req_400.inc();
-    let status = match refusal {
-        FieldsRefusal::SeveralHosts => 400,
-        FieldsRefusal::Connect => 405,
-        FieldsRefusal::Protocol => 501,
-    };
-    req.minimal(h3, status, ProxyError::HttpRequestError);
 }
 
 async fn run(h3: &mut H3, req: &mut Req) {

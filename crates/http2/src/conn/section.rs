@@ -9,7 +9,7 @@ use message::Head;
 use super::stream::Closed;
 use super::{Connection, Ending, Http2Event, Http2Scratch, Role};
 use crate::error::{ErrorCode, Http2Abuse, Http2Fault, StreamFault};
-use crate::fields::{FieldFault, HeadBuilder, Malformed, SectionFacts, SectionKind};
+use crate::fields::{FieldFault, HeadBuilder, Malformed, SectionFacts, SectionKind, SectionLimits};
 use crate::frame::{END_HEADERS, END_STREAM, FrameHeader, PADDED, PRIORITY};
 use crate::hpack::{BadSection, HpackDecoder};
 use crate::settings::MAX_WINDOW;
@@ -168,7 +168,7 @@ impl Connection {
         let fragment = rest.len().checked_sub(padding).map(|len| &rest[..len]).ok_or(TOO_MUCH_PADDING)?;
         let depends_on = priority.first_chunk().map(|bytes| u32::from_be_bytes(*bytes) & MAX_WINDOW);
         let event = self.fragment(header, fragment, head, scratch)?;
-        if let Http2Event::Head { stream, .. } = event
+        if let Http2Event::Head { stream, .. } | Http2Event::HeadTooLarge { stream, .. } = event
             && depends_on == Some(stream)
         {
             return self.break_new(stream);
@@ -227,7 +227,10 @@ impl Connection {
                 return if open.purpose == Purpose::Refused { self.refuse(open.stream) } else { Ok(Http2Event::None) };
             }
         };
-        let most = u64::from(self.config.settings.max_header_list_size);
+        let most = SectionLimits {
+            list_bytes: u64::from(self.config.settings.max_header_list_size),
+            line_bytes: no_limit(limits.line_bytes as usize),
+        };
         let mut builder = HeadBuilder::new(head, kind, PROTO, most);
         if self.config.late_pseudo {
             builder.take_late_pseudo();
@@ -258,13 +261,16 @@ impl Connection {
             Some(1..) if open.end_stream => Err(Malformed::new(FieldFault::LengthWithoutBody, b"", b"")),
             _ => Ok(section),
         });
-        let section = match built {
-            Ok(section) => section,
+        let (section, too_large) = match built {
+            Ok(section) => (section, None),
             Err(malformed) => {
                 self.count(|m| &mut m.made_resets, |l| l.made_resets, Http2Abuse::MadeReset)?;
-                self.answer(|output| output.write_reset(open.stream, malformed.code()))?;
-                self.streams.remember(open.stream, Closed::ByUs);
-                return Ok(Http2Event::BadHead { stream: open.stream, malformed });
+                if malformed.status().is_none() {
+                    self.answer(|output| output.write_reset(open.stream, malformed.code()))?;
+                    self.streams.remember(open.stream, Closed::ByUs);
+                    return Ok(Http2Event::BadHead { stream: open.stream, malformed });
+                }
+                (SectionFacts::default(), Some(malformed))
             }
         };
         let mut stream = self.new_stream(open.stream);
@@ -275,7 +281,10 @@ impl Connection {
         }
         self.streams.begin_with(&mut stream, section.priority);
         self.streams.push(stream);
-        Ok(Http2Event::Head { stream: open.stream, end: open.end_stream, section })
+        Ok(match too_large {
+            None => Http2Event::Head { stream: open.stream, end: open.end_stream, section },
+            Some(malformed) => Http2Event::HeadTooLarge { stream: open.stream, end: open.end_stream, malformed },
+        })
     }
 
     fn response(
@@ -287,7 +296,7 @@ impl Connection {
         let is_interim = head.status() < 200;
         let Some(stream) = self.streams.get_mut(open.stream) else { return Ok(Http2Event::None) };
         let fault = match &built {
-            Err(malformed) => Some((malformed.code(), "A malformed response")),
+            Err(malformed) => Some((malformed.code(), response_fault(malformed))),
             Ok(_) if is_interim && open.end_stream => {
                 Some((ErrorCode::ProtocolError, "An interim response that ends its stream"))
             }
@@ -337,6 +346,16 @@ impl Connection {
 }
 
 const TOO_MUCH_PADDING: Http2Fault = Http2Fault::protocol("Padding larger than its frame");
+
+fn response_fault(malformed: &Malformed) -> &'static str {
+    if malformed.fault == FieldFault::TooLong {
+        "A header is longer than http_resp_hdr_len"
+    } else if malformed.status().is_some() {
+        "Headers are larger than http_resp_size, or more than http_max_hdr"
+    } else {
+        "A malformed response"
+    }
+}
 
 fn lost_state(bad: BadSection) -> Http2Fault {
     match bad {

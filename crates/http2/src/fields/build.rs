@@ -60,6 +60,20 @@ const STATUS: u8 = 32;
 /// Bytes counted for a field beside its own (RFC 9113 6.5.2).
 const FIELD_OVERHEAD: u64 = 32;
 
+/// Most bytes of a field section and of its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SectionLimits {
+    /// Bytes of the fields with 32 for each: SETTINGS_MAX_HEADER_LIST_SIZE.
+    pub list_bytes: u64,
+    /// Bytes of a field as a line of HTTP/1, without its end; pseudo-header fields have no such limit.
+    pub line_bytes: usize,
+}
+
+impl SectionLimits {
+    /// No limits.
+    pub const NONE: SectionLimits = SectionLimits { list_bytes: u64::MAX, line_bytes: usize::MAX };
+}
+
 /// Fills a head from fields.
 pub struct HeadBuilder<'a> {
     head: &'a mut Head,
@@ -72,12 +86,13 @@ pub struct HeadBuilder<'a> {
     cookies: u32,
     section: SectionFacts,
     left: u64,
+    line_bytes: usize,
     malformed: Option<Malformed>,
 }
 
 impl<'a> HeadBuilder<'a> {
-    /// Empties `head` and begins; `proto` is `HTTP/2.0` or `HTTP/3.0`, `most` SETTINGS_MAX_HEADER_LIST_SIZE.
-    pub fn new(head: &'a mut Head, kind: SectionKind, proto: &[u8], most: u64) -> HeadBuilder<'a> {
+    /// Empties `head` and begins; `proto` is `HTTP/2.0` or `HTTP/3.0`.
+    pub fn new(head: &'a mut Head, kind: SectionKind, proto: &[u8], limits: SectionLimits) -> HeadBuilder<'a> {
         head.clear();
         let mut builder = HeadBuilder {
             head,
@@ -88,7 +103,8 @@ impl<'a> HeadBuilder<'a> {
             has_host: false,
             cookies: 0,
             section: SectionFacts::default(),
-            left: most,
+            left: limits.list_bytes,
+            line_bytes: limits.line_bytes,
             malformed: None,
         };
         if kind != SectionKind::Trailers {
@@ -126,11 +142,15 @@ impl<'a> HeadBuilder<'a> {
     }
 
     fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), FieldFault> {
-        let size = (name.len() + value.len()) as u64 + FIELD_OVERHEAD;
-        self.left = self.left.checked_sub(size).ok_or(FieldFault::TooLarge)?;
+        let bytes = name.len() + value.len();
         let class = Class::of(name);
+        let left = self.left.checked_sub(bytes as u64 + FIELD_OVERHEAD);
+        self.left = left.ok_or(if name == b":path" { FieldFault::PathTooLarge } else { FieldFault::TooLarge })?;
         if class == Class::Pseudo {
             return self.pseudo(name, value);
+        }
+        if bytes + b": ".len() > self.line_bytes {
+            return Err(FieldFault::TooLong);
         }
         self.has_fields = true;
         if name == b"scheme" && matches!(self.kind, SectionKind::Request { .. }) {
@@ -178,7 +198,7 @@ impl<'a> HeadBuilder<'a> {
             METHOD if is_token(value) => self.head.set_method(value).map_err(of_lost),
             METHOD => Err(FieldFault::Method),
             // Whether it is one depends on the method, which may come later.
-            PATH => self.head.set_url(value).map_err(of_lost),
+            PATH => self.head.set_url(value).map_err(|_| FieldFault::PathTooLarge),
             SCHEME if is_scheme(value) => self.append(b"scheme", value),
             SCHEME => Err(FieldFault::Scheme),
             AUTHORITY if !value.is_empty() && authority::is_valid(value) => self.append(b"host", value),
@@ -222,6 +242,11 @@ impl<'a> HeadBuilder<'a> {
         let length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
         self.section.content_length = Some(length.ok_or(FieldFault::ContentLength)?);
         Ok(())
+    }
+
+    /// True once the section is known to be too large: nothing behind that counts.
+    pub fn is_too_large(&self) -> bool {
+        self.malformed.as_ref().is_some_and(|malformed| malformed.status().is_some())
     }
 
     /// The section is complete.

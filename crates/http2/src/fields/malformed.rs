@@ -48,8 +48,12 @@ pub enum FieldFault {
     Trailer,
     /// More fields than `http_max_hdr`.
     TooManyFields,
+    /// A field longer than `http_req_hdr_len` or `http_resp_hdr_len`.
+    TooLong,
     /// More bytes than a head may have.
     TooLarge,
+    /// `:path` makes the head too large.
+    PathTooLarge,
 }
 
 /// A malformed message, and the field that makes it so.
@@ -75,12 +79,20 @@ impl Malformed {
         Malformed { fault, quote: quoted[..end].into() }
     }
 
+    /// A section that is too large to be read at all.
+    pub fn too_large() -> Malformed {
+        Malformed::new(FieldFault::TooLarge, b"", b"")
+    }
+
+    /// The status that answers a request which is only too large (RFC 6585 5, RFC 9110 15.5.15).
+    pub fn status(&self) -> Option<u16> {
+        let is_large = matches!(self.fault, FieldFault::TooManyFields | FieldFault::TooLong | FieldFault::TooLarge);
+        if self.fault == FieldFault::PathTooLarge { Some(414) } else { is_large.then_some(431) }
+    }
+
     /// The code of RST_STREAM.
     pub fn code(&self) -> ErrorCode {
-        match matches!(self.fault, FieldFault::TooManyFields | FieldFault::TooLarge) {
-            true => ErrorCode::EnhanceYourCalm,
-            false => ErrorCode::ProtocolError,
-        }
+        if self.status().is_some() { ErrorCode::EnhanceYourCalm } else { ErrorCode::ProtocolError }
     }
 
     /// True if varnishd logs it as LostHeader, not as BogoHeader.
@@ -112,7 +124,7 @@ impl Malformed {
             FieldFault::Protocol => ("Unexpected :protocol", false),
             FieldFault::Trailer => ("Not a trailer field: ", true),
             FieldFault::TooManyFields => ("Too many headers: ", true),
-            FieldFault::TooLarge => ("Header too large: ", true),
+            FieldFault::TooLong | FieldFault::TooLarge | FieldFault::PathTooLarge => ("Header too large: ", true),
         };
         if quotes { [text.as_bytes(), &self.quote].concat() } else { text.as_bytes().to_vec() }
     }

@@ -97,6 +97,10 @@ impl TestPeer {
                 let end = if *end { " end" } else { "" };
                 format!("head {stream} {start}{end}: {}", fields(&self.head))
             }
+            Http2Event::HeadTooLarge { stream, end, malformed } => {
+                let status = malformed.status().unwrap();
+                format!("HeadTooLarge {stream} {status} {end} {}", String::from_utf8_lossy(&malformed.record()))
+            }
             Http2Event::Trailers { stream } => format!("trailers {stream}: {}", fields(&self.head)),
             Http2Event::Data { stream, body, end } => return self.note_data(*stream, body.len(), *end),
             Http2Event::Reset { stream, code } => format!("Reset {stream} {}", code.name()),
