@@ -42,6 +42,8 @@ pub use board::{Board, Posted};
 pub use entry::{FleetEntry, Invalidation, LONGEST, Read, mark};
 pub use link::{Connect, FleetLink, IncomingEntry, LinkFault, LogBounds, NextEntries, OutgoingEntry, connector};
 pub use member::{Deployed, KnownNode, NodeReport, StoreUse, one_line};
+#[cfg(feature = "fleet-nats")]
+pub use nats::proto as nats_protocol;
 pub use node::{
     Announced, Appender, Applier, Follower, Gate, HELD, HeldRecord, KnownNodes, LogPosition, Node, NodeStatus,
     PendingInvalidation, Reach, Reporter,

@@ -8,7 +8,7 @@
 //! How safe an entry is that was acknowledged is the server's affair: `replicas=3` in a cluster of three, or its `sync_interval`.
 
 mod board;
-mod proto;
+pub mod proto;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};

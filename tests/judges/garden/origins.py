@@ -199,7 +199,7 @@ KNOWN = {
     "varnish": Proxy(["/usr/sbin/varnishd", "-F", "-n", "$DIR/n", "-a", "127.0.0.1:$PORT", "-f", "$DIR/conf", "-s", "malloc,20m", "-p", "http_max_hdr=128"],
                      VARNISH, ["varnishd"]),
     "squid": Proxy(["squid", "-N", "-f", "$DIR/conf"], SQUID, ["squid"], ("case",)),
-    "h2o": Proxy(["h2o", "-c", "$DIR/conf"], H2O, ["h2o"]),
+    "h2o": Proxy(["h2o", "-c", "$DIR/conf"], H2O, ["h2o"], ("target",)),
     "caddy": Proxy(["caddy", "run", "--config", "$DIR/conf", "--adapter", "caddyfile"], CADDY, ["caddy"]),
     "gunicorn": python("gunicorn", "gunicorn"),
     "waitress": python("waitress", "waitress"),

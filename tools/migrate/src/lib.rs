@@ -23,7 +23,7 @@ use ::vcl as vcl_compiler;
 use migrated::{MigrateLevel, Migrated};
 pub use options::TOOL;
 use options::{From, MigrateOptions, parse};
-use source::{BoundedFiles, DiskFiles, FileSource};
+use source::{BoundedFiles, DiskFiles, FileSource, OneText};
 use tables::Compat;
 use tables::vmods::Modules;
 use toolkit::print;
@@ -41,6 +41,16 @@ pub fn main(args: &[String], modules: Modules) -> i32 {
         Some(at) => compare::main(&[&args[..at], &args[at + 1..]].concat()),
         None => TOOL.main(args, parse, |options| run(&options, modules)),
     }
+}
+
+/// Translates a configuration of one file, as the fuzz target does.
+///
+/// # Errors
+/// The tool's: the text isn't one of that kind, or what came of it doesn't compile.
+pub fn translate(kind: &str, text: String, modules: Modules) -> Result<String, String> {
+    let options = parse(&[kind.to_owned(), OneText::NAME.to_owned()])?.ok_or("no kind is named")?;
+    let migrated = migrate(&options, &OneText(text), modules)?;
+    Ok(verified(&options, migrated, modules)?.vcl)
 }
 
 fn run(options: &MigrateOptions, modules: Modules) -> Result<i32, String> {

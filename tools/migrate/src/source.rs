@@ -97,6 +97,27 @@ impl FileSource for DiskFiles {
     }
 }
 
+/// A text that is the only file.
+pub struct OneText(pub String);
+
+impl OneText {
+    pub const NAME: &str = "f";
+}
+
+impl FileSource for OneText {
+    fn read(&self, path: &str) -> Result<String, String> {
+        if path == Self::NAME { Ok(self.0.clone()) } else { Err(format!("{path}: not there")) }
+    }
+
+    fn kind(&self, path: &str) -> PathKind {
+        if path == Self::NAME { PathKind::File } else { PathKind::Missing }
+    }
+
+    fn names(&self, _: &str) -> Result<Vec<String>, String> {
+        Ok(vec![Self::NAME.to_owned()])
+    }
+}
+
 /// The paths that match a pattern whose parts may have wildcards, sorted by part.
 ///
 /// # Errors

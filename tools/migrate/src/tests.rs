@@ -33,22 +33,6 @@ fn words() {
     check("squid -h", "help");
 }
 
-struct Typed(String);
-
-impl FileSource for Typed {
-    fn read(&self, path: &str) -> Result<String, String> {
-        if path == "f" { Ok(self.0.clone()) } else { Err(format!("{path}: not there")) }
-    }
-
-    fn kind(&self, path: &str) -> source::PathKind {
-        if path == "f" { source::PathKind::File } else { source::PathKind::Missing }
-    }
-
-    fn names(&self, _: &str) -> Result<Vec<String>, String> {
-        Ok(vec!["f".to_owned()])
-    }
-}
-
 #[test]
 fn no_line_is_too_short() {
     for from in [From::Nginx, From::Apache, From::Squid] {
@@ -119,7 +103,7 @@ fn translate(from: From, text: String, seen: &mut BTreeSet<String>) {
     let options =
         MigrateOptions { from, file: "f".to_owned(), ..parse(&["squid".to_owned(), "f".to_owned()]).unwrap().unwrap() };
     // The output is VCL, whether lines were refused or not.
-    if let Ok(migrated) = migrate(&options, &Typed(text), vmods::MODULES)
+    if let Ok(migrated) = migrate(&options, &OneText(text), vmods::MODULES)
         && seen.insert(migrated.vcl.clone())
     {
         compiled(migrated);
@@ -130,7 +114,7 @@ fn translate(from: From, text: String, seen: &mut BTreeSet<String>) {
 fn error_of(from: From, text: &str) -> String {
     let options =
         MigrateOptions { from, file: "f".to_owned(), ..parse(&["squid".to_owned(), "f".to_owned()]).unwrap().unwrap() };
-    migrate(&options, &Typed(text.to_owned()), vmods::MODULES).err().unwrap_or_default()
+    migrate(&options, &OneText(text.to_owned()), vmods::MODULES).err().unwrap_or_default()
 }
 
 #[test]

@@ -17,7 +17,7 @@ mod export;
 #[cfg(test)]
 mod golden;
 mod input;
-mod line;
+pub mod line;
 mod log;
 mod management;
 mod munin;

@@ -12,7 +12,7 @@ const BEGINNING: usize = LONGEST + 1;
 const LONGEST_MESSAGE: usize = 1 << 30;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NatsLine {
+pub enum NatsLine {
     /// Description of the server as JSON.
     Info(Vec<u8>),
     Message(NatsMessage),
@@ -24,7 +24,7 @@ pub(crate) enum NatsLine {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub(crate) struct NatsMessage {
+pub struct NatsMessage {
     /// Subject of publication: an entry of the log has the log's, wherever it is delivered to.
     pub subject: String,
     pub sid: u64,
@@ -49,7 +49,7 @@ const BAD: &str = "it doesn't respond like a NATS server";
 ///
 /// # Errors
 /// No server of NATS says that.
-pub(crate) fn read(input: &[u8]) -> Result<Option<(NatsLine, usize)>, &'static str> {
+pub fn read(input: &[u8]) -> Result<Option<(NatsLine, usize)>, &'static str> {
     let window = &input[..input.len().min(LINE)];
     let Some(end) = window.windows(2).position(|pair| pair == b"\r\n") else {
         return if input.len() < LINE { Ok(None) } else { Err("it sends too long a line") };
