@@ -124,6 +124,10 @@ impl BanSubject for KnownSource {
     fn last_use(&self) -> Option<Mono> {
         None
     }
+
+    fn has_key(&self, _shared: &CacheShared, keys: &[Box<[u8]>]) -> bool {
+        crate::ban::are_meant(&self.object.tags, keys)
+    }
 }
 
 impl CacheRequest for KnownSource {

@@ -14,6 +14,11 @@ impl Digest {
         u64::from_le_bytes(low)
     }
 
+    /// The place of the digest among all digests, from 0 up to 1.
+    pub(crate) fn share(&self) -> f64 {
+        self.hash() as f64 / 2f64.powi(64)
+    }
+
     /// The digest's shard, of `count` (a power of two).
     pub(crate) fn shard(&self, count: usize) -> usize {
         (usize::from(self.0[0]) << 8 | usize::from(self.0[1])) & (count - 1)

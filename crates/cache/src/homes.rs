@@ -24,6 +24,7 @@ use storage::{
 };
 
 use crate::adopt::{flags_of_parts, sound_flags};
+use crate::ban::UnlistedObject;
 use crate::busy::Busy;
 use crate::cache::{Cache, CacheShared, ShardGuard, ShardInner};
 use crate::digest::Digest;
@@ -307,6 +308,6 @@ impl CopyJudge for HomeJudge {
         }
         let bytes = ObjBytes::new(Buf::unaccounted(head.to_vec()), None, &shared.here(record));
         let oc = Objcore::adopted(flags, 0, bytes, shared.main);
-        shared.bans.judge(&shared, &oc, record.ban_seq, newest)
+        shared.bans.judge(&shared, &UnlistedObject { oc: &oc, tags: &keys }, record.ban_seq, newest)
     }
 }

@@ -59,7 +59,7 @@ mod waiting;
 
 pub use attrs::{Attrs, ObjectFlags, Reuse, VaryKey};
 pub use audit::Audit;
-pub use ban::{BAN_FIELDS, BanError, BanSpec};
+pub use ban::{BAN_FIELDS, BanError, BanSpec, SpreadPlan, SpreadRow};
 pub use boc::{BocState, FetchFailed};
 pub use busy::{Busy, Unwanted, WrongLength};
 pub use cache::{Cache, CacheConfig, CacheParams};

@@ -24,7 +24,7 @@ use tables::counters::Xkey;
 use self::index::Index;
 use crate::ban::Bans;
 use crate::busy::Busy;
-use crate::cache::{Cache, CacheShared};
+use crate::cache::{Cache, CacheShared, ShardGuard};
 use crate::digest::Digest;
 use crate::journal;
 use crate::objcore::{Objcore, ObjcoreStage};
@@ -674,16 +674,24 @@ impl CacheShared {
             if oc.state() != ObjcoreStage::Stored || oc.times().fresh_until(None).0 <= now.0 {
                 return false;
             }
-            let can_live = self.set_times(oc, softened(oc.times(), now));
-            if !can_live || oc.times().dead_at().0 <= now.0 {
-                self.main.n_expired.inc();
-                Some(self.unlink(&mut shard, oc, TombstoneCause::Purged))
-            } else {
-                self.arm(&mut shard, oc, oc.times().dead_at());
-                None
-            }
+            self.shorten(&mut shard, oc, now)
         };
         drop(dead);
         true
+    }
+
+    /// Ends the ttl of a stored object at `due`, unless it ends before. Returns the object if it can't live any longer; the
+    /// caller drops it after the unlock.
+    pub fn shorten(&self, shard: &mut ShardGuard<'_>, oc: &Arc<Objcore>, due: Mono) -> Option<Arc<Objcore>> {
+        if oc.times().fresh_until(None).0 <= due.0 {
+            return None;
+        }
+        let can_live = self.set_times(oc, softened(oc.times(), due));
+        if !can_live || oc.times().dead_at().0 <= self.now().0 {
+            self.main.n_expired.inc();
+            return Some(self.unlink(shard, oc, TombstoneCause::Purged));
+        }
+        self.arm(shard, oc, oc.times().dead_at());
+        None
     }
 }

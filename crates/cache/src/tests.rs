@@ -16,6 +16,7 @@ mod model;
 mod outgrow;
 mod purges;
 mod rooms;
+mod spread;
 mod stress;
 mod succession;
 mod tags;

@@ -80,6 +80,14 @@ impl Engine {
     }
 }
 
+/// A ban as the fleet's log has it.
+pub fn ban(spec: &cache::BanSpec) -> Invalidation {
+    match spec.spread_words() {
+        spread if spread.is_empty() => Invalidation::Ban(spec.words()),
+        spread => Invalidation::SpreadBan { spread, words: spec.words() },
+    }
+}
+
 pub(crate) fn purge(digest: &Digest, purge: cache::Purge) -> Invalidation {
     let cache::Purge { ttl, grace, keep } = purge;
     Invalidation::Purge { digest: digest.0, ttl, grace, keep }

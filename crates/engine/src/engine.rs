@@ -30,6 +30,7 @@ use crate::vcls::{Labels, ServerNames, Vcls};
 /// Resolves when invalidations are durable. The error says why they aren't.
 pub type WhenKept = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
+const NO_URL_TAGS: &str = "purging by URL, host or prefix needs the parameter tag_urls";
 /// Least charge for a step of a purge by tag, in microseconds.
 const PURGE_STEP_MICROS: u32 = 25;
 
@@ -165,17 +166,31 @@ impl Engine {
     /// Adds a ban for a transaction, and has all nodes of the fleet do so.
     pub(crate) fn ban_everywhere(&self, by: &mut Invalidations, spec: &[u8]) -> Result<(), String> {
         let spec = self.ban_of(spec)?;
-        let words = self.cluster.node().map(|_| spec.words()).unwrap_or_default();
+        let entry = self.cluster.node().map(|_| crate::cluster::ban(&spec));
         let now = self.clock.mono();
         let _pending = self.begin_invalidation();
         self.cache.ban(spec);
-        self.announce(by, || Invalidation::Ban(words), now);
+        by.note();
+        entry.into_iter().for_each(|entry| self.announce(by, || entry, now));
         Ok(())
     }
 
     fn ban_of(&self, spec: &[u8]) -> Result<cache::BanSpec, String> {
         let spec = std::str::from_utf8(spec).map_err(|_| "a ban must be text".to_owned())?;
-        self.cache.ban_of_text(spec).map_err(|error| error.to_string())
+        let spec = self.cache.ban_of_text(spec).map_err(|error| error.to_string())?;
+        self.may_ban(&spec)?;
+        Ok(spec)
+    }
+
+    /// Checks that a ban can be made here.
+    ///
+    /// # Errors
+    /// It needs what no object has, or too many bans are being spread.
+    pub fn may_ban(&self, spec: &cache::BanSpec) -> Result<(), String> {
+        if spec.has_url_key() && !self.params.load().tag_urls {
+            return Err(NO_URL_TAGS.to_owned());
+        }
+        self.cache.may_ban(spec).map_err(|error| error.to_string())
     }
 
     /// Logs what happened to an object on the side, outside of any transaction.
@@ -250,7 +265,7 @@ impl Engine {
     ) -> Result<vrt::ctx::VclWait<i64>, vrt::ctx::VclFailure> {
         self.may_invalidate_here()?;
         if keys.iter().any(|key| message::tags::is_of_urls(key)) && !self.params.load().tag_urls {
-            return Err(vrt::ctx::VclFailure::new("purging by URL, host or prefix needs the parameter tag_urls"));
+            return Err(vrt::ctx::VclFailure::new(NO_URL_TAGS));
         }
         let mut purge = self.cache.purge_tags(keys.iter().copied(), now, soft).by(own);
         Ok(Box::pin(async move {

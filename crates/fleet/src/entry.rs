@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! {"lacquer":1,"id":"5f..","node":"a","at":1764260000.25,"ban":["req.url","~","^/news"]}
+//! {"lacquer":1,"id":"5f..","node":"a","at":1764260000.75,"ban":["obj.tag","==","news"],"spread":["over=600s","rate=50/s"]}
 //! {"lacquer":1,"id":"60..","node":"a","at":1764260001.5,"purge":"<digest, hex>","ttl":0,"grace":0,"keep":0}
 //! {"lacquer":1,"id":"61..","node":"b","at":1764260002.0,"tags":["news",{"hex":"00ff"}],"soft":true}
 //! {"lacquer":1,"id":"62..","node":"b","at":1764260003.0,"all":"why"}
@@ -39,6 +40,9 @@ pub struct FleetEntry {
 pub enum Invalidation {
     /// A ban's expression: field, operator, value, `&&`, and so on, as the CLI's `ban` takes them.
     Ban(Vec<String>),
+    /// A ban whose objects become stale one after the other: the words `over=` and `rate=`, and the expression. In the log
+    /// they are apart: for a node that doesn't know them it is a ban.
+    SpreadBan { spread: Vec<String>, words: Vec<String> },
     /// All variants of a digest: new lives in seconds from `at` on; `None` leaves one alone.
     Purge { digest: [u8; 32], ttl: Option<f64>, grace: Option<f64>, keep: Option<f64> },
     Tags {
@@ -68,6 +72,10 @@ impl FleetEntry {
         object.insert("at".to_owned(), finite(self.at));
         match &self.what {
             Invalidation::Ban(words) => _ = object.insert("ban".to_owned(), json!(words)),
+            Invalidation::SpreadBan { spread, words } => {
+                object.insert("ban".to_owned(), json!(words));
+                object.insert("spread".to_owned(), json!(spread));
+            }
             Invalidation::Purge { digest, ttl, grace, keep } => {
                 object.insert("purge".to_owned(), hex::encode(digest).into());
                 for (name, life) in [("ttl", ttl), ("grace", grace), ("keep", keep)] {
@@ -132,8 +140,11 @@ fn what(object: &Map<String, Value>) -> Option<Invalidation> {
     };
     Some(match kind {
         "ban" => {
-            let words = value.as_array()?;
-            Invalidation::Ban(words.iter().map(|word| word.as_str().map(str::to_owned)).collect::<Option<_>>()?)
+            let words = texts(value)?;
+            match object.get("spread") {
+                Some(spread) => Invalidation::SpreadBan { spread: texts(spread)?, words },
+                None => Invalidation::Ban(words),
+            }
         }
         "purge" => Invalidation::Purge {
             digest: hex::decode(value.as_str()?.as_bytes())?.try_into().ok()?,
@@ -148,6 +159,10 @@ fn what(object: &Map<String, Value>) -> Option<Invalidation> {
         }
         _ => Invalidation::All(value.as_str()?.to_owned()),
     })
+}
+
+fn texts(value: &Value) -> Option<Vec<String>> {
+    value.as_array()?.iter().map(|word| word.as_str().map(str::to_owned)).collect()
 }
 
 /// VCL can make any number of seconds; JSON has none that isn't finite.
@@ -207,6 +222,8 @@ mod tests {
         let life = || proptest::option::of(seconds());
         prop_oneof![
             proptest::collection::vec(any::<String>(), 0..8).prop_map(Invalidation::Ban),
+            (proptest::collection::vec(any::<String>(), 0..3), proptest::collection::vec(any::<String>(), 0..8))
+                .prop_map(|(spread, words)| Invalidation::SpreadBan { spread, words }),
             (any::<[u8; 32]>(), life(), life(), life()).prop_map(|(digest, ttl, grace, keep)| Invalidation::Purge {
                 digest,
                 ttl,
@@ -297,6 +314,7 @@ mod tests {
             r#"{"lacquer":1,"at":1}"#,
             r#"{"lacquer":1,"at":1,"all":"x","ban":[]}"#,
             r#"{"lacquer":1,"at":1,"ban":[1]}"#,
+            r#"{"lacquer":1,"at":1,"ban":["obj.status","==","1"],"spread":1}"#,
             r#"{"lacquer":1,"at":1,"purge":"00"}"#,
             r#"{"lacquer":1,"at":1,"purge":"0"}"#,
             r#"{"lacquer":1,"at":1,"tags":[{"hex":"0"}]}"#,

@@ -104,8 +104,10 @@ commands! {
     Auth "auth" "auth <response>" "Authenticate." "" 1 Some(1), Manager [open];
     BackendList "backend.list" "backend.list [-j] [-p] [<backend_pattern>]" "List backends." "-p adds the state of probes." 0 Some(2), Worker [json];
     BackendSetHealth "backend.set_health" "backend.set_health <backend_pattern> [auto|healthy|sick]" "Set the health of matching backends." "auto: the probe decides. healthy and sick override the probe." 2 Some(2), Worker [];
-    Ban "ban" "ban <field> <operator> <arg> [&& <field> <oper> <arg> ...]" "Ban objects for which all conditions hold." "" 3 None, Worker [split];
+    Ban "ban" "ban <field> <operator> <arg> [&& <field> <oper> <arg> ...]" "Ban objects for which all conditions hold." "over=<duration>, rate=<objects>/s or both before the first field spread the ban: its objects become stale one after the other, and keep grace and keep. obj.tag, obj.host and obj.prefix test the tags of objects." 3 None, Worker [split];
+    BanCancel "ban.cancel" "ban.cancel <id>" "Cancel a ban that is being spread." "Objects that aren't stale yet keep the TTL that they had. Applies to this node only. ban.spreads shows the IDs." 1 Some(1), Worker [];
     BanList "ban.list" "ban.list [-j]" "List bans." "Columns: time of the ban, number of objects that refer to it, C if completed, conditions." 0 Some(0), Worker [json];
+    BanSpreads "ban.spreads" "ban.spreads [-j]" "List the bans that are being spread." "Columns: ID, time of the ban, objects that match so far, those that are stale by now, those that aren't yet, time until the last one is, C if every object has been tested, conditions." 0 Some(0), Worker [json];
     Banner "banner" "banner" "Show the banner." "" 0 Some(0), Manager [open];
     DebugAcme "debug.acme" "debug.acme http-01|tls-alpn-01 <name> <token> <answer> | hide <token> | ask <name> | wanted names|allowed" "Add or remove the response to an ACME challenge, ask VCL whether a name may have a certificate, or list wanted or allowed names." "" 2 Some(4), Worker [debug];
     DebugDrain "debug.drain" "debug.drain <seconds>" "Have the worker stop accepting connections, and end when its connections have ended or after this many seconds." "" 1 Some(1), Worker [debug];

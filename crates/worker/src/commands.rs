@@ -18,7 +18,7 @@ use crate::conf;
 use crate::memory::MemoryReport;
 use crate::succession;
 use crate::worker::Worker;
-use invalidation::{ban, ban_list, purge_tags, purge_urls};
+use invalidation::{ban, ban_cancel, ban_list, ban_spreads, purge_tags, purge_urls};
 use vcls::{vcl_discard, vcl_load, vcl_profile, vcl_show, vcl_state, vcl_use, vmods_in_use};
 
 /// Time limit of VCL for a question.
@@ -47,6 +47,8 @@ pub fn answer(worker: &Arc<Worker>, request: &CliRequest) -> CliReply {
         Id::ParamSet => param_set(worker, &arg(0), &arg(1)),
         Id::ParamReset => param_reset(worker, &arg(0)),
         Id::Ban => ban(worker, request),
+        Id::BanCancel => ban_cancel(worker, request),
+        Id::BanSpreads => ban_spreads(worker, request),
         Id::BanList => ban_list(worker, request),
         Id::BackendList => backend_list(worker, request),
         Id::BackendSetHealth => set_health(worker, &arg(0), &arg(1)),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use base::{Mono, Real};
-use cache::{Digest, Purge};
+use cache::{Cache, Digest, Purge};
 use cli::handoff::FleetStart;
 use engine::Engine;
 use fleet::peers::MembershipProof;
@@ -161,15 +161,19 @@ impl Carrier {
     }
 }
 
+fn ban<'w>(cache: &Cache, words: impl Iterator<Item = &'w String>, at: f64) -> Result<(), String> {
+    let words: Vec<&str> = words.map(String::as_str).collect();
+    let spec = cache.ban_of_words(&words).map_err(|error| error.to_string())?;
+    cache.ban_made_at(spec, Real(at));
+    Ok(())
+}
+
 impl Applier for Carrier {
     fn apply(&self, entry: &FleetEntry) -> Result<(), String> {
         let (engine, cache) = (&self.engine, &self.engine.cache);
         match &entry.what {
-            Invalidation::Ban(words) => {
-                let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                let spec = cache.ban_of_words(&words).map_err(|error| error.to_string())?;
-                cache.ban_made_at(spec, Real(entry.at));
-            }
+            Invalidation::Ban(words) => ban(cache, words.iter(), entry.at)?,
+            Invalidation::SpreadBan { spread, words } => ban(cache, spread.iter().chain(words), entry.at)?,
             Invalidation::Purge { digest, ttl, grace, keep } => {
                 let purge = Purge { ttl: *ttl, grace: *grace, keep: *keep };
                 engine.purge(None, &Digest(*digest), self.moment(entry.at), purge);

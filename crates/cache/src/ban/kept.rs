@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{Ordering::Relaxed, Ordering::Release};
 
 use base::{Clock, Mono, Real};
 use storage::journal::{self, Cut, Journal};
@@ -39,14 +39,10 @@ pub(super) fn oldest(seq: u64) -> journal::JournalEntry {
 impl Ban {
     /// The ban that a former worker wrote; `None` if its expression is malformed.
     fn of(kept: &journal::JournalBan) -> Option<Ban> {
-        Some(Ban {
-            seq: kept.seq,
-            real: Real(kept.real),
-            mono: Mono(kept.mono),
-            spec: BanSpec::decode(&kept.spec)?,
-            is_completed: AtomicBool::new(kept.is_completed),
-            successor: AtomicU64::new(kept.successor),
-        })
+        let ban = Ban::new(kept.seq, (Real(kept.real), Mono(kept.mono)), BanSpec::decode(&kept.spec)?);
+        ban.is_completed.store(kept.is_completed, Relaxed);
+        ban.successor.store(kept.successor, Relaxed);
+        Some(ban)
     }
 }
 
@@ -103,6 +99,11 @@ impl Bans {
         let newest_ban = list.newest().ban.seq;
         self.newest.store(newest_ban, Release);
         self.seq.store(newest.max(newest_ban), Release);
+        let is_spread = |entry: &&BanListEntry| entry.ban.spread.is_some() && !entry.ban.is_completed();
+        let spreads: Vec<_> = list.entries.iter().filter(is_spread).map(|entry| entry.ban.clone()).collect();
+        drop(list);
+        self.main.bans_spread.set(spreads.len() as u64);
+        *self.spreads.lock() = spreads;
     }
 
     /// The journal is to begin with this list and the purges that are needed still.

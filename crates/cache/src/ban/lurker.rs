@@ -64,6 +64,7 @@ impl Cache {
         if !self.journal_needs_thread() {
             shared.tend_journal();
         }
+        bans.end_spreads(now);
         let mut lurker = bans.lurker.lock();
         if params.ban_lurker_sleep <= 0.0 {
             lurker.pass = None;
@@ -113,7 +114,11 @@ impl Bans {
         // Stored copies are tested when they come into the index: they stand where they did, and so do the bans.
         let mut pass = Pass { oldest_pin: Some(least_stored).filter(|&least| least != u64::MAX), ..Pass::default() };
         let (mut to, mut idle) = (None, IDLE);
-        let young = |ban: &Ban| ban.mono.0 - (now.0 - params.ban_lurker_age);
+        let young = |ban: &Ban| match &ban.spread {
+            // Its objects get their moments early, before these have passed.
+            Some(_) => f64::NEG_INFINITY,
+            None => ban.mono.0 - (now.0 - params.ban_lurker_age),
+        };
         // One that was made elsewhere may be older than those that were on the list before: it waits with them, as no object is to
         // be moved past what it wasn't tested against.
         let is_waiting = |ban: &&Arc<Ban>| !ban.is_completed() && young(ban) >= 0.0;
@@ -212,8 +217,12 @@ impl Pass {
             }
             let hits = row.kill || {
                 main.bans_lurker_tested.inc();
-                ban.spec.matches(shared, ban.mono, oc, None, &mut tests)
+                ban.spec.matches(shared, ban.mono, &**oc, None, &mut tests)
             };
+            if let Some(spread) = ban.spread.as_ref().filter(|_| hits && !row.kill) {
+                shared.turn_later(oc, spread);
+                continue;
+            }
             if hits {
                 main.bans_lurker_tests_tested.add(tests);
                 if shared.invalidate(oc, ban.seq, TombstoneCause::Banned) {

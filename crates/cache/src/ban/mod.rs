@@ -9,6 +9,7 @@ mod kept;
 mod lurker;
 mod show;
 mod spec;
+mod spread;
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,8 +23,10 @@ use storage::journal::{JournalPeer, JournalTicket};
 use tables::counters::Main;
 
 pub(crate) use self::kept::KeptBans;
-pub(crate) use self::spec::BanSubject;
 pub use self::spec::{BAN_FIELDS, BanError, BanSpec};
+pub(crate) use self::spec::{BanSubject, UnlistedObject, are_meant};
+use self::spread::Spread;
+pub use self::spread::{SpreadPlan, SpreadRow};
 use crate::cache::{Cache, CacheShared};
 use crate::journal::CacheJournal;
 use crate::objcore::{NO_BAN, Objcore};
@@ -47,6 +50,8 @@ pub(crate) struct Ban {
     pub real: Real,
     pub mono: Mono,
     pub spec: BanSpec,
+    /// Moments given to matching objects, if they don't end at once.
+    pub spread: Option<Arc<Spread>>,
     /// Every object that it could hit has been tested, or a newer ban says the same.
     pub is_completed: AtomicBool,
     /// Number of that newer ban; 0 when there is none.
@@ -54,6 +59,11 @@ pub(crate) struct Ban {
 }
 
 impl Ban {
+    pub fn new(seq: u64, (real, mono): (Real, Mono), spec: BanSpec) -> Ban {
+        let spread = spec.spread.map(|plan| Arc::new(Spread::new(mono, plan)));
+        Ban { seq, real, mono, spec, spread, is_completed: AtomicBool::new(false), successor: AtomicU64::new(0) }
+    }
+
     pub fn is_completed(&self) -> bool {
         self.is_completed.load(Acquire)
     }
@@ -69,6 +79,14 @@ impl Ban {
     }
 }
 
+/// The bans that hit an object.
+#[derive(Default)]
+struct FoundBans {
+    tests: u64,
+    hit: Option<Arc<Ban>>,
+    spreads: Vec<Arc<Spread>>,
+}
+
 pub(crate) struct Bans {
     /// Number of the newest invalidation of any kind.
     seq: AtomicU64,
@@ -76,6 +94,8 @@ pub(crate) struct Bans {
     pub log: CacheJournal,
     inner: Lock<List>,
     lurker: Lock<lurker::Lurker>,
+    /// Bans by which objects are still to become stale.
+    spreads: Lock<Vec<Arc<Ban>>>,
     kick: Lock<Option<Waker>>,
     main: &'static Main,
 }
@@ -116,6 +136,7 @@ impl Bans {
             log: CacheJournal::default(),
             inner: Lock::new(List { entries: VecDeque::new() }),
             lurker: Lock::default(),
+            spreads: Lock::default(),
             kick: Lock::new(None),
             main,
         };
@@ -149,18 +170,11 @@ impl Bans {
 
     /// Adds a ban to the list that was made at `made`; with `dups` older ones that say the same are done. Not before [`Cache::unkept`]
     /// has ended is it sure to be kept.
-    pub fn insert(&self, spec: BanSpec, (real, mono): (Real, Mono), dups: bool) -> Arc<Ban> {
+    pub fn insert(&self, spec: BanSpec, made: (Real, Mono), dups: bool) -> Arc<Ban> {
         let is_for_lurker = !spec.has_req();
         let (ban, ticket) = {
             let mut list = self.inner.lock();
-            let ban = Ban {
-                seq: self.next_seq(),
-                real,
-                mono,
-                spec,
-                is_completed: AtomicBool::new(false),
-                successor: AtomicU64::new(0),
-            };
+            let ban = Ban::new(self.next_seq(), made, spec);
             self.main.bans_added.inc();
             self.count(&ban);
             // Before the older ones are done: a reader of the journal must not find them done without the newer one.
@@ -178,10 +192,16 @@ impl Bans {
             (ban, ticket)
         };
         self.log.commit(ticket);
+        self.note_spread(&ban, made.1);
         if is_for_lurker {
             self.kick();
         }
         ban
+    }
+
+    /// Number of the oldest ban on the list.
+    fn oldest(&self) -> u64 {
+        self.inner.lock().entries[0].ban.seq
     }
 
     fn count(&self, ban: &Ban) {
@@ -338,7 +358,7 @@ impl Bans {
     pub fn check(
         &self,
         shared: &CacheShared,
-        oc: &Objcore,
+        oc: &Arc<Objcore>,
         req: &dyn CacheRequest,
         arrival_sequence: u64,
     ) -> BanOutcome {
@@ -356,12 +376,14 @@ impl Bans {
             self.main.bans_lookup_cutoff.inc();
             return BanOutcome::TooMany(to);
         }
-        let (tests, hit) = self.find(shared, oc, req, from, slice_end.unwrap_or(to), arrival_sequence);
+        let found = self.find(shared, oc, req, from, slice_end.unwrap_or(to), arrival_sequence);
         self.main.bans_tested.inc();
-        self.main.bans_tests_tested.add(tests);
-        if let Some(ban) = hit {
+        self.main.bans_tests_tested.add(found.tests);
+        if let Some(ban) = found.hit {
             return BanOutcome::Hit(ban);
         }
+        // Before it is noted: after a crash in between, the next worker does it again.
+        found.spreads.iter().for_each(|spread| shared.turn_later(oc, spread));
         self.advance(oc, from, slice_end.unwrap_or(to));
         if slice_end.is_some() { BanOutcome::Unfinished } else { BanOutcome::Clean }
     }
@@ -385,10 +407,10 @@ impl Bans {
         arrival_sequence: u64,
     ) -> Option<Arc<Ban>> {
         let to = self.newest.load(Acquire).min(arrival_sequence);
-        self.find(shared, oc, req, oc.ban_seq.get(), to, arrival_sequence).1
+        self.find(shared, oc, req, oc.ban_seq.get(), to, arrival_sequence).hit
     }
 
-    /// The newest ban in (`from`, `to`] that hits the object, and how many tests that took.
+    /// Looks for the newest ban in (`from`, `to`] that hits the object.
     fn find(
         &self,
         shared: &CacheShared,
@@ -397,25 +419,30 @@ impl Bans {
         from: u64,
         to: u64,
         arrival_sequence: u64,
-    ) -> (u64, Option<Arc<Ban>>) {
-        let (mut below, mut tests, mut hit) = (to, 0, None);
-        while hit.is_none() {
+    ) -> FoundBans {
+        let (mut below, mut found) = (to, FoundBans::default());
+        loop {
             let chunk = self.chunk(from, below);
-            let Some(last) = chunk.last() else { break };
+            let Some(last) = chunk.last() else { return found };
             below = last.seq - 1;
-            let hits = |ban: &&Arc<Ban>| ban.spec.matches(shared, ban.mono, oc, Some(req), &mut tests);
-            hit = chunk.iter().filter(|ban| ban.counts_for(arrival_sequence)).find(hits).cloned();
+            for ban in chunk.iter().filter(|ban| ban.counts_for(arrival_sequence)) {
+                match &ban.spread {
+                    _ if !ban.spec.matches(shared, ban.mono, oc, Some(req), &mut found.tests) => {}
+                    Some(spread) => found.spreads.push(spread.clone()),
+                    None => return FoundBans { hit: Some(ban.clone()), ..found },
+                }
+            }
         }
-        (tests, hit)
     }
 
     /// Tests an object in no index that passed the bans up to `from`. Returns the number up to which it passed all
     /// invalidations when number `to` was the newest; `None` if a ban hits it, or it can't be judged. Stops at a ban
-    /// that needs a request.
-    pub fn judge(&self, shared: &CacheShared, oc: &Objcore, from: u64, to: u64) -> Option<u64> {
-        if from < self.inner.lock().entries[0].ban.seq {
+    /// that needs a request, or gives the object a moment.
+    pub fn judge(&self, shared: &CacheShared, object: &UnlistedObject<'_>, from: u64, to: u64) -> Option<u64> {
+        if from < self.oldest() {
             return None;
         }
+        let now = shared.now();
         let (mut stood, mut below, mut tests) = (to, to, 0);
         loop {
             let chunk = self.chunk(from, below);
@@ -424,8 +451,11 @@ impl Bans {
             for ban in chunk.iter().filter(|ban| !ban.is_completed()) {
                 if ban.spec.has_req() {
                     stood = ban.seq - 1;
-                } else if ban.spec.matches(shared, ban.mono, oc, None, &mut tests) {
-                    return None;
+                } else if ban.spec.matches(shared, ban.mono, object, None, &mut tests) {
+                    match &ban.spread {
+                        Some(spread) if !spread.is_over(now) => stood = ban.seq - 1,
+                        Some(_) | None => return None,
+                    }
                 }
             }
         }
@@ -488,8 +518,12 @@ impl Cache {
     }
 
     /// Adds a ban that was made elsewhere at that time, from which TTLs and ages count.
-    pub fn ban_made_at(&self, spec: BanSpec, made: Real) {
+    pub fn ban_made_at(&self, mut spec: BanSpec, made: Real) {
         let shared = self.shared();
+        // It can't be refused any more.
+        if spec.spread.is_some() && shared.bans.spreads_running() >= spread::MOST_SPREADS {
+            spec.spread = Some(SpreadPlan::AT_ONCE);
+        }
         shared.former.tell(|| kept::told(&spec));
         let now = shared.clock.mono();
         // Clocks differ: none is made in the future.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A ban's expression: `field operator value && ...`. Parsing, and testing an object.
+//! A ban's expression: `[over=TIME] [rate=N/s] field operator value && ...`. Parsing, and testing an object.
 
 mod stored;
 
@@ -10,6 +10,7 @@ use base::Mono;
 use base::text::parse_duration;
 use storage::ObjectTimes;
 
+use super::spread::SpreadPlan;
 use crate::cache::CacheShared;
 use crate::objcore::Objcore;
 use crate::request::{CacheRegex, CacheRequest, Regexes};
@@ -29,6 +30,13 @@ pub(crate) trait BanSubject {
     fn times(&self) -> ObjectTimes;
 
     fn last_use(&self) -> Option<Mono>;
+
+    /// True if a purge by one of these keys means the object.
+    fn has_key(&self, shared: &CacheShared, keys: &[Box<[u8]>]) -> bool;
+}
+
+pub(crate) fn are_meant(tags: &[Box<[u8]>], keys: &[Box<[u8]>]) -> bool {
+    tags.iter().any(|tag| keys.iter().any(|key| message::tags::covers(key, tag)))
 }
 
 impl BanSubject for Objcore {
@@ -43,12 +51,42 @@ impl BanSubject for Objcore {
     fn last_use(&self) -> Option<Mono> {
         self.last_use()
     }
+
+    fn has_key(&self, shared: &CacheShared, keys: &[Box<[u8]>]) -> bool {
+        are_meant(&shared.tags.keys_of(self), keys)
+    }
+}
+
+/// An object that is in no index yet, with its tags.
+pub(crate) struct UnlistedObject<'a> {
+    pub oc: &'a Objcore,
+    pub tags: &'a [Box<[u8]>],
+}
+
+impl BanSubject for UnlistedObject<'_> {
+    fn with_head<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        BanSubject::with_head(self.oc, read)
+    }
+
+    fn times(&self) -> ObjectTimes {
+        self.oc.times()
+    }
+
+    fn last_use(&self) -> Option<Mono> {
+        self.oc.last_use()
+    }
+
+    fn has_key(&self, _shared: &CacheShared, keys: &[Box<[u8]>]) -> bool {
+        are_meant(self.tags, keys)
+    }
 }
 
 /// A parsed ban. Its text form (`Display`) is that of `ban.list`.
 #[derive(Default)]
 pub struct BanSpec {
     tests: Vec<Test>,
+    /// Matching objects become stale one after the other, instead of being removed at once.
+    pub(super) spread: Option<SpreadPlan>,
 }
 
 struct Test {
@@ -68,6 +106,9 @@ enum Field {
     ObjGrace,
     ObjKeep,
     ObjLastHit,
+    ObjTag,
+    ObjHost,
+    ObjPrefix,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -86,6 +127,7 @@ enum Value {
     Text(String),
     Pattern(Pattern),
     Seconds(f64),
+    Keys { text: String, keys: Vec<Box<[u8]>> },
 }
 
 /// A regular expression, compiled when the ban is made, or, of a ban that a former worker made, at its first use.
@@ -121,6 +163,15 @@ pub enum BanError {
     BadRegex(String),
     BadDuration(String),
     TooLong,
+    /// A host or prefix that can't be one, or no tag.
+    BadKey(String),
+    /// The word, and what it has to be.
+    BadSpread {
+        word: String,
+        expected: &'static str,
+    },
+    TooManySpreads(usize),
+    NoTags,
 }
 
 impl fmt::Display for BanError {
@@ -137,6 +188,15 @@ impl fmt::Display for BanError {
             Self::BadRegex(text) => write!(f, "Regex compile error: {text}"),
             Self::BadDuration(word) => write!(f, "expected duration <n.nn>[ms|s|m|h|d|w|y] got \"{word}\""),
             Self::TooLong => write!(f, "more than {TEST_LIMIT} conditions"),
+            Self::BadKey(word) => write!(
+                f,
+                "\"{word}\" names no object: obj.tag takes tags with commas between them, obj.host a host, obj.prefix HOST/PATH"
+            ),
+            Self::BadSpread { word, expected } => write!(f, "expected {expected} got \"{word}\""),
+            Self::TooManySpreads(most) => {
+                write!(f, "{most} bans are being spread already: wait, or cancel one (ban.spreads, ban.cancel)")
+            }
+            Self::NoTags => write!(f, "No tags are kept: name fields in tag_fields, or give tags by VCL"),
         }
     }
 }
@@ -149,13 +209,14 @@ impl BanSpec {
     /// # Errors
     /// [`BanError`].
     pub fn from_words(words: &[&str], regexes: &dyn Regexes) -> Result<BanSpec, BanError> {
+        let (spread, words) = spread_of(words)?;
         if words.len() % 4 != 3 {
             return Err(BanError::WordCount);
         }
         if let Some(word) = words.iter().skip(3).step_by(4).find(|word| **word != "&&") {
             return Err(BanError::NotAnd((*word).to_owned()));
         }
-        let mut spec = BanSpec::default();
+        let mut spec = BanSpec { spread, ..BanSpec::default() };
         words.chunks(4).try_for_each(|test| spec.add(test[0], test[1], test[2], regexes))?;
         Ok(spec)
     }
@@ -165,8 +226,10 @@ impl BanSpec {
     /// # Errors
     /// [`BanError`].
     pub fn from_text(text: &str, regexes: &dyn Regexes) -> Result<BanSpec, BanError> {
-        let mut words = text.split_ascii_whitespace();
-        let mut spec = BanSpec::default();
+        let all: Vec<&str> = text.split_ascii_whitespace().collect();
+        let (spread, words) = spread_of(&all)?;
+        let mut words = words.iter().copied();
+        let mut spec = BanSpec { spread, ..BanSpec::default() };
         loop {
             let field = words.next().ok_or(BanError::Empty)?;
             let oper = words.next().ok_or(BanError::NoOperator)?;
@@ -196,21 +259,30 @@ impl BanSpec {
                 let regex = regexes.compile(value).map_err(BanError::BadRegex)?;
                 Value::Pattern(Pattern { text: value.to_owned(), regex: Some(regex).into() })
             }
+            _ if field.is_key() => {
+                let keys = field.keys(value).ok_or_else(|| BanError::BadKey(value.to_owned()))?;
+                Value::Keys { text: value.to_owned(), keys }
+            }
             Oper::Eq | Oper::Neq | Oper::Gt | Oper::Gte | Oper::Lt | Oper::Lte => Value::Text(value.to_owned()),
         };
         self.tests.push(Test { field, oper, value });
         Ok(())
     }
 
+    /// The words `over=` and `rate=`, which come before [`BanSpec::words`].
+    pub fn spread_words(&self) -> Vec<String> {
+        self.spread.map(|plan| plan.words()).unwrap_or_default()
+    }
+
     /// The words from which [`BanSpec::from_words`] makes the same ban.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
-        for Test { field, oper, value } in &self.tests {
-            if !words.is_empty() {
+        for (at, Test { field, oper, value }) in self.tests.iter().enumerate() {
+            if at > 0 {
                 words.push("&&".to_owned());
             }
             let value = match value {
-                Value::Text(text) | Value::Pattern(Pattern { text, .. }) => text.clone(),
+                Value::Text(text) | Value::Pattern(Pattern { text, .. }) | Value::Keys { text, .. } => text.clone(),
                 Value::Seconds(seconds) => format!("{seconds}s"),
             };
             words.extend([field.to_string(), oper.text().to_owned(), value]);
@@ -221,6 +293,20 @@ impl BanSpec {
     /// True if a test needs a request, so that only lookups can make it.
     pub fn has_req(&self) -> bool {
         self.tests.iter().any(|test| test.field.is_req())
+    }
+
+    /// True if a test needs the tags of objects.
+    pub fn has_key(&self) -> bool {
+        self.tests.iter().any(|test| test.field.is_key())
+    }
+
+    /// True if a test needs the tags that objects have of their URLs.
+    pub fn has_url_key(&self) -> bool {
+        self.tests.iter().any(|test| matches!(test.field, Field::ObjHost | Field::ObjPrefix))
+    }
+
+    pub fn is_spread(&self) -> bool {
+        self.spread.is_some()
     }
 
     pub fn has_obj(&self) -> bool {
@@ -237,21 +323,23 @@ impl BanSpec {
     pub(super) fn says_the_same(&self, other: &BanSpec) -> bool {
         let is_timeless = |spec: &BanSpec| !spec.tests.iter().any(|test| test.field.is_relative());
         self.tests.len() == other.tests.len()
+            && self.spread.is_none()
+            && other.spread.is_none()
             && is_timeless(self)
             && self.tests.iter().zip(&other.tests).all(|(a, b)| a.says_the_same(b))
     }
 
-    pub(super) fn matches(
+    pub(super) fn matches<S: BanSubject>(
         &self,
         shared: &CacheShared,
         made: Mono,
-        oc: &Objcore,
+        subject: &S,
         req: Option<&dyn CacheRequest>,
         tests: &mut u64,
     ) -> bool {
         self.tests.iter().all(|test| {
             *tests += 1;
-            test.matches(shared, made, oc, req)
+            test.matches(shared, made, subject, req)
         })
     }
 
@@ -267,8 +355,25 @@ impl BanSpec {
 }
 
 /// Fields that a ban can test, besides headers (`req.http.*`, `obj.http.*`).
-pub const BAN_FIELDS: [&str; 7] =
-    ["req.url", "obj.status", "obj.ttl", "obj.age", "obj.grace", "obj.keep", "obj.last_hit"];
+pub const BAN_FIELDS: [&str; 10] = [
+    "req.url",
+    "obj.status",
+    "obj.ttl",
+    "obj.age",
+    "obj.grace",
+    "obj.keep",
+    "obj.last_hit",
+    "obj.tag",
+    "obj.host",
+    "obj.prefix",
+];
+
+/// Takes the words `over=` and `rate=` from the beginning.
+fn spread_of<'a, 'w>(words: &'a [&'w str]) -> Result<(Option<SpreadPlan>, &'a [&'w str]), BanError> {
+    let count = words.iter().take_while(|word| SpreadPlan::is_word(word)).count();
+    let (settings, rest) = words.split_at(count);
+    Ok((SpreadPlan::parse(settings)?, rest))
+}
 
 impl Field {
     fn parse(word: &str) -> Option<Field> {
@@ -287,8 +392,32 @@ impl Field {
             "obj.grace" => Field::ObjGrace,
             "obj.keep" => Field::ObjKeep,
             "obj.last_hit" => Field::ObjLastHit,
+            "obj.tag" => Field::ObjTag,
+            "obj.host" => Field::ObjHost,
+            "obj.prefix" => Field::ObjPrefix,
             _ => return None,
         })
+    }
+
+    fn is_key(&self) -> bool {
+        matches!(self, Self::ObjTag | Self::ObjHost | Self::ObjPrefix)
+    }
+
+    /// The purges by key that a value stands for; `None` if the value is none of this field.
+    fn keys(&self, value: &str) -> Option<Vec<Box<[u8]>>> {
+        let place = value.split_once("://").map_or(value, |(_, place)| place);
+        let keys: Vec<Box<[u8]>> = match self {
+            Self::ObjHost => vec![message::tags::of_prefix(place.trim_end_matches('/').as_bytes(), b"").into()],
+            Self::ObjTag => message::tags::words(value.as_bytes()).map(Box::from).collect(),
+            Self::ObjPrefix => {
+                let (host, _) = place.split_once('/').filter(|(host, _)| !host.is_empty())?;
+                vec![message::tags::of_prefix(host.as_bytes(), &place.as_bytes()[host.len()..]).into()]
+            }
+            Self::ReqUrl | Self::ReqHttp(_) | Self::ObjStatus | Self::ObjHttp(_) => return None,
+            Self::ObjTtl | Self::ObjAge | Self::ObjGrace | Self::ObjKeep | Self::ObjLastHit => return None,
+        };
+        let is_host = !matches!(self, Self::ObjHost) || !place.is_empty() && !place.trim_end_matches('/').contains('/');
+        (!keys.is_empty() && is_host).then_some(keys)
     }
 
     /// False for what is only known of an object that is in the cache, and of a request for it.
@@ -296,6 +425,7 @@ impl Field {
         match self {
             Self::ReqHttp(name) => name.eq_ignore_ascii_case("host"),
             Self::ObjLastHit => false,
+            Self::ObjTag | Self::ObjHost | Self::ObjPrefix => true,
             Self::ReqUrl | Self::ObjStatus | Self::ObjHttp(_) => true,
             Self::ObjTtl | Self::ObjAge | Self::ObjGrace | Self::ObjKeep => true,
         }
@@ -314,13 +444,17 @@ impl Field {
     }
 
     fn operators(&self) -> &'static str {
-        if self.is_duration() { "==, !=, >, >=, < or <=" } else { "==, !=, ~ or !~" }
+        match (self.is_duration(), self.is_key()) {
+            (true, _) => "==, !=, >, >=, < or <=",
+            (false, true) => "== or !=",
+            (false, false) => "==, !=, ~ or !~",
+        }
     }
 
     fn takes(&self, oper: Oper) -> bool {
         match oper {
             Oper::Eq | Oper::Neq => true,
-            Oper::Match | Oper::NoMatch => !self.is_duration(),
+            Oper::Match | Oper::NoMatch => !self.is_duration() && !self.is_key(),
             Oper::Gt | Oper::Gte | Oper::Lt | Oper::Lte => self.is_duration(),
         }
     }
@@ -365,7 +499,8 @@ impl Test {
             (Value::Text(a), Value::Text(b)) => a == b,
             (Value::Pattern(a), Value::Pattern(b)) => a.text == b.text,
             (Value::Seconds(a), Value::Seconds(b)) => a == b,
-            (Value::Text(_) | Value::Pattern(_) | Value::Seconds(_), _) => false,
+            (Value::Keys { keys: a, .. }, Value::Keys { keys: b, .. }) => a == b,
+            (Value::Text(_) | Value::Pattern(_) | Value::Seconds(_) | Value::Keys { .. }, _) => false,
         };
         same_value && self.field == other.field && self.oper == other.oper
     }
@@ -392,6 +527,10 @@ impl Test {
             Field::ObjTtl | Field::ObjAge | Field::ObjGrace | Field::ObjKeep | Field::ObjLastHit => {
                 self.matches_time(made, subject)
             }
+            Field::ObjTag | Field::ObjHost | Field::ObjPrefix => {
+                let Value::Keys { keys, .. } = &self.value else { return false };
+                subject.has_key(shared, keys) == (self.oper == Oper::Eq)
+            }
         }
     }
 
@@ -404,7 +543,7 @@ impl Test {
                 // What can't be compiled any more hits everything: nobody knows what it would spare.
                 pattern.regex(shared).is_none_or(|regex| regex.is_match(text) == (self.oper == Oper::Match))
             }
-            (Value::Text(_) | Value::Pattern(_) | Value::Seconds(_), _, _) => false,
+            (Value::Text(_) | Value::Pattern(_) | Value::Seconds(_) | Value::Keys { .. }, _, _) => false,
         }
     }
 
@@ -423,6 +562,7 @@ impl Test {
                 None => return false,
             },
             Field::ReqUrl | Field::ReqHttp(_) | Field::ObjStatus | Field::ObjHttp(_) => return false,
+            Field::ObjTag | Field::ObjHost | Field::ObjPrefix => return false,
         };
         self.oper.compare(a, b)
     }
@@ -440,6 +580,9 @@ impl fmt::Display for Field {
             Self::ObjGrace => write!(f, "obj.grace"),
             Self::ObjKeep => write!(f, "obj.keep"),
             Self::ObjLastHit => write!(f, "obj.last_hit"),
+            Self::ObjTag => write!(f, "obj.tag"),
+            Self::ObjHost => write!(f, "obj.host"),
+            Self::ObjPrefix => write!(f, "obj.prefix"),
         }
     }
 }
@@ -448,7 +591,7 @@ impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} ", self.field, self.oper.text())?;
         match &self.value {
-            Value::Text(text) | Value::Pattern(Pattern { text, .. }) => write!(f, "{text}"),
+            Value::Text(text) | Value::Pattern(Pattern { text, .. }) | Value::Keys { text, .. } => write!(f, "{text}"),
             Value::Seconds(seconds) => write!(f, "{}", super::show::duration(*seconds)),
         }
     }
@@ -456,6 +599,9 @@ impl fmt::Display for Test {
 
 impl fmt::Display for BanSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(plan) = &self.spread {
+            write!(f, "{plan} ")?;
+        }
         for (at, test) in self.tests.iter().enumerate() {
             let and = if at == 0 { "" } else { " && " };
             write!(f, "{and}{test}")?;

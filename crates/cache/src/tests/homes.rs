@@ -31,6 +31,18 @@ fn next_worker(kit: &Kit, home: &SimulatedHome) -> Kit {
     next
 }
 
+#[test]
+fn a_spread_ban_means_what_is_only_in_a_home_too() {
+    let (kit, _home) = kit();
+    let put = |url| kit.put_as(&TestReq::new(url), None, kit.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE), b"x");
+    ["/early", "/late"].into_iter().for_each(put);
+    kit.evict_all();
+    kit.cache.ban_text("over=10s obj.status == 200").unwrap();
+    assert_eq!(verdict(&kit, "/early"), "hit");
+    kit.pass(11.0);
+    assert_eq!(["/early", "/late"].map(|url| verdict(&kit, url)), ["grace+fetch"; 2]);
+}
+
 fn next(reader: &mut BodyReader, bell: &Arc<TestBell>) -> Poll<Result<Option<Buf>, BodyReadError>> {
     reader.poll_next(&mut Context::from_waker(&Waker::from(bell.clone())))
 }

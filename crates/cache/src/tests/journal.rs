@@ -223,6 +223,37 @@ fn a_purge_by_key_before_all_survivors_came_counts_for_the_next_worker_too() {
 }
 
 #[test]
+fn what_a_spread_ban_gave_survives_and_the_next_worker_gives_the_rest() {
+    const URLS: std::ops::Range<usize> = 0..40;
+    let clock = base::Clock::manual();
+    clock.advance(Duration::from_secs(1000));
+    let first = Worker::begin(clock, Legacy::new(), unnamed());
+    first.kit.cache.enable_tags(Box::leak(Box::default()));
+    URLS.for_each(|n| first.put(&format!("/{n}"), b"k"));
+    let stale = |worker: &Worker| -> Vec<bool> {
+        URLS.map(|n| worker.kit.verdict(&format!("/{n}")) == "grace+fetch").collect()
+    };
+    first.kit.cache.ban_text("over=40s obj.tag == k").unwrap();
+    // Those that were looked up have their moments when the worker dies.
+    URLS.take(20).for_each(|n| assert_eq!(first.kit.verdict(&format!("/{n}")), "hit"));
+    let second = first.next();
+    second.kit.pass(20.0);
+    let turned = stale(&second);
+    assert!((10..30).contains(&turned.iter().filter(|turned| **turned).count()), "{turned:?}");
+    let [row] = &second.kit.cache.spreads()[..] else { panic!("it goes on") };
+    assert!((15..=25).contains(&row.matched), "{row:?}");
+    assert_eq!(second.kit.cache.cancel_spread(row.id + 1), None);
+    let third = second.next();
+    assert_eq!(stale(&third), turned);
+    third.kit.pass(20.0);
+    let left: Vec<_> =
+        URLS.map(|n| third.kit.verdict(&format!("/{n}"))).filter(|verdict| *verdict != "grace+fetch").collect();
+    assert_eq!(left, [""; 0], "{:?}", third.kit.cache.spreads());
+    second.kit.cache.cancel_spread(row.id).unwrap();
+    assert_eq!(second.next().kit.cache.spreads(), []);
+}
+
+#[test]
 fn a_ban_counts_for_survivors_and_one_they_were_tested_against_does_not_again() {
     let clock = base::Clock::manual();
     clock.advance(Duration::from_secs(1000));

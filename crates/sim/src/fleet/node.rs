@@ -300,7 +300,9 @@ impl Applier for Witness {
 pub(crate) fn url_of(what: &Invalidation) -> Option<&'static str> {
     match what {
         Invalidation::Purge { digest, .. } => URLS.into_iter().find(|url| digest_of(url).0 == *digest),
-        Invalidation::Ban(words) => URLS.into_iter().find(|url| words.last().is_some_and(|last| last == url)),
+        Invalidation::Ban(words) | Invalidation::SpreadBan { words, .. } => {
+            URLS.into_iter().find(|url| words.last().is_some_and(|last| last == url))
+        }
         Invalidation::Tags { .. } | Invalidation::All(_) => None,
     }
 }

@@ -259,6 +259,8 @@ set! {
     upload_held: Counter Info Integer "" "Requests sent to the backend that holds their upload" => "HEAD, PATCH and DELETE for a URL that the backend gave to the client for an upload. See the parameter upload_affinity.";
     upload_dropped: Counter Info Integer "" "Uploads forgotten: too many" => "At most 10,000 are remembered. The oldest one of the client network that had the most made room for another.";
     bans_lookup_max: Gauge Diag Integer "" "Most bans that one lookup had to test an object against";
+    bans_spread: Gauge Info Integer "" "Bans that are being spread" => "Bans with over or rate by which objects are still to become stale. ban.spreads lists them.";
+    bans_spread_objects: Counter Info Integer "" "Objects that spread bans have matched" => "Each of them becomes stale at a moment of its own.";
     bans_lookup_cutoff: Counter Diag Integer "" "Objects removed by lookups: ban_lookup_limit";
     busy_hit: Counter Info Integer "" "Waiting requests that were then answered from the cache";
     busy_fetch: Counter Info Integer "" "Waiting requests that then fetched themselves";

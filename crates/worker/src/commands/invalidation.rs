@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! CLI commands that ban and purge.
 
-use cache::{BAN_FIELDS, BanError};
+use cache::{BAN_FIELDS, BanError, SpreadRow};
 use cli::{CliReply, CliRequest, CliStatus, reply};
 use fleet::Invalidation;
 use params::DebugBit;
 
 use super::{taken_apart, with_json};
 use crate::worker::Worker;
+
 pub(super) fn ban(worker: &Worker, request: &CliRequest) -> CliReply {
     let args = request.split_args();
     let words: Vec<&str> = args.iter().map(|word| std::str::from_utf8(word).unwrap_or("")).collect();
@@ -16,13 +17,16 @@ pub(super) fn ban(worker: &Worker, request: &CliRequest) -> CliReply {
         Ok(spec) => spec,
         Err(error) => return bad_ban(&error),
     };
+    if let Err(reason) = worker.engine.may_ban(&spec) {
+        return CliReply::new(CliStatus::Cant, format!("Nothing is banned: {reason}"));
+    }
     if let Err(refusal) = worker.engine.cluster.may_announce() {
         return CliReply::new(CliStatus::Cant, format!("Nothing is banned: {}", refusal.0));
     }
-    let (words, now) = (spec.words(), worker.engine.clock.real());
+    let (entry, now) = (engine::cluster::ban(&spec), worker.engine.clock.real());
     let pending = worker.engine.begin_invalidation();
     cache.ban(spec);
-    let announced = crate::fleet::announce(worker, || Invalidation::Ban(words), now);
+    let announced = crate::fleet::announce(worker, || entry, now);
     drop(pending);
     if let Err(reason) = crate::journal::wait(worker) {
         return CliReply::new(
@@ -105,6 +109,44 @@ fn purge(
         Ok(()) => CliReply::ok(format!("{told}\n")),
         Err(reason) => CliReply::new(CliStatus::Cant, format!("{told} on this node, perhaps none on others: {reason}")),
     }
+}
+
+/// `ban.cancel ID`
+pub(super) fn ban_cancel(worker: &Worker, request: &CliRequest) -> CliReply {
+    let id = request.arg(0).and_then(|id| id.parse().ok());
+    let Some(count) = id.and_then(|id| worker.engine.cache.cancel_spread(id)) else {
+        return CliReply::param("No ban with this ID is being spread: see ban.spreads");
+    };
+    let told = format!("{count} object{} won't become stale by this ban", if count == 1 { "" } else { "s" });
+    match crate::journal::wait(worker) {
+        Ok(()) => CliReply::ok(format!("{told}\n")),
+        Err(reason) => CliReply::new(CliStatus::Cant, format!("{told}, but the ban may come back: {reason}")),
+    }
+}
+
+/// `ban.spreads [-j]`
+pub(super) fn ban_spreads(worker: &Worker, request: &CliRequest) -> CliReply {
+    let rows = worker.engine.cache.spreads();
+    if request.wants_json() {
+        let objects = rows.iter().map(|row| {
+            let SpreadRow { id, made, matched, turned, left_seconds, is_complete, spec } = row;
+            serde_json::json!({
+                "id": id, "time": made, "matched": matched, "turned": turned, "left": matched - turned,
+                "ends_in": left_seconds, "complete": is_complete, "spec": spec,
+            })
+        });
+        return with_json(worker, request, &objects.map(|object| format!(",\n{object}")).collect::<String>());
+    }
+    let mut out =
+        format!("{:>8} {:>17} {:>9} {:>9} {:>9} {:>8} C\n", "ID", "Time", "Matched", "Turned", "Left", "Ends in");
+    for row in rows {
+        let (left, done) = (row.matched - row.turned, if row.is_complete { 'C' } else { '-' });
+        out.push_str(&format!(
+            "{:8} {:17.6} {:9} {:9} {left:9} {:7.0}s {done}  {}\n",
+            row.id, row.made, row.matched, row.turned, row.left_seconds, row.spec
+        ));
+    }
+    CliReply::ok(out)
 }
 
 pub(super) fn ban_list(worker: &Worker, request: &CliRequest) -> CliReply {

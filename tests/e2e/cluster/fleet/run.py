@@ -156,6 +156,7 @@ KINDS = {
     "a purge by key": (lambda n: n.ask("/", "KEY", X_Key="k5").status == 200, [p for p in PATHS if p.endswith("5")]),
     "a soft purge by key": (lambda n: n.ask("/", "SOFTKEY", X_Key="k6").status == 200, [p for p in PATHS if p.endswith("6")]),
     "a purge by tag": (lambda n: n.v.cli.ask_raw("purge.tag k7")[0] == 200, [p for p in PATHS if p.endswith("7")]),
+    "a ban by tag": (lambda n: n.v.cli.ask_raw("ban obj.tag == k4")[0] == 200, [p for p in PATHS if p.endswith("4")]),
     "a purge by URL": (lambda n: n.v.cli.ask_raw("purge.url site/8")[0] == 200, ["/8"]),
     "a purge by prefix": (lambda n: n.v.cli.ask_raw("purge.prefix site/2")[0] == 200, [p for p in PATHS if p.startswith("/2")]),
     "a purge by host": (lambda n: n.v.cli.ask_raw("purge.host site")[0] == 200, PATHS),
@@ -183,6 +184,26 @@ def everywhere(report, o, make):
         text = subprocess.run([str(pathlib.Path(o.varnishd).with_name("lacquer")), "fleet", "status", "-n", str(f.nodes[1].v.n)], capture_output=True, text=True)
         report.check(text.returncode == 0 and f"position       {len(KINDS)} of {len(KINDS)}" in text.stdout, f"lacquer fleet status: {text.stdout}{text.stderr}")
         report.comes(lambda: f.nodes[1].counter("FLEET.applied"), len(KINDS), "FLEET.applied")
+
+
+def spread(report, o, make):
+    """A spread ban is one entry, which each node spreads; it is cancelled on one node."""
+    hit = [p for p in PATHS if p.endswith("5")]
+    with Fleet(o, make, 2) as f:
+        report.check(f.follow(), "all nodes follow the log")
+        a, b = f.nodes
+        report.check(not a.walk(PATHS) + b.walk(PATHS), "both are filled")
+        a.v.cli.ask("ban over=7d rate=1/s obj.tag == k6")
+        report.check(b.follows(1), "the other one has carried it out")
+        specs = [node.v.cli.ask("ban.spreads") for node in f.nodes]
+        report.check(all("over=1w rate=1/s obj.tag == k6" in spec for spec in specs), f"both spread it: {specs}")
+        a.v.cli.ask(f"ban.cancel {specs[0].splitlines()[1].split()[0]}")
+        report.check("k6" not in a.v.cli.ask("ban.spreads") and "k6" in b.v.cli.ask("ban.spreads"), "only one has cancelled it")
+        f.pages.change(*hit)
+        before = f.pages.asked
+        a.v.cli.ask("ban over=1s obj.tag == k5")
+        report.check(until(LIMIT, lambda: not a.walk(hit) + b.walk(hit)), "both have renewed what it means")
+        report.check(f.pages.asked - before == 2 * len(hit), f"each of them once: {f.pages.asked - before}")
 
 
 def ages(report, o, make):
@@ -827,7 +848,7 @@ def without(report, o):
         report.check(p.returncode == 2 and wanted in p.stderr, f"{words}: {p.returncode} {p.stderr}")
 
 
-CASES = (everywhere, ages, killed, worker_dies, upgraded, held, away, killed_while_purging, trimmed, replaced, restored, strange, full, started_without, stale_cap, secure, restricted, members, board, delay, shown)
+CASES = (everywhere, spread, ages, killed, worker_dies, upgraded, held, away, killed_while_purging, trimmed, replaced, restored, strange, full, started_without, stale_cap, secure, restricted, members, board, delay, shown)
 
 # Cases that take a minute each, and with which server they run without --full.
 ONCE = {members: "NATS", deploy.rolled_out: "NATS", deploy.taken_back: "Redis", deploy.untended: "Redis", deploy.orphaned: "NATS"}

@@ -4,16 +4,20 @@
 
 use std::sync::OnceLock;
 
-use super::{BanSpec, Field, Oper, Pattern, Test, Value};
+use super::{BanSpec, Field, Oper, Pattern, SpreadPlan, Test, Value};
 
 impl BanSpec {
     pub(in crate::ban) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
+        if let Some(plan) = self.spread {
+            put(&mut out, SPREAD);
+            [plan.over, plan.rate].into_iter().for_each(|part| put(&mut out, &part.to_bits().to_le_bytes()));
+        }
         for Test { field, oper, value } in &self.tests {
             put(&mut out, field.to_string().as_bytes());
             put(&mut out, oper.text().as_bytes());
             match value {
-                Value::Text(text) => {
+                Value::Text(text) | Value::Keys { text, .. } => {
                     out.push(TEXT);
                     put(&mut out, text.as_bytes());
                 }
@@ -33,6 +37,11 @@ impl BanSpec {
     /// Reads the stored form of a ban; `None` if it is malformed.
     pub(crate) fn decode(mut bytes: &[u8]) -> Option<BanSpec> {
         let mut spec = BanSpec::default();
+        let mut tests = bytes;
+        if take(&mut tests) == Some(SPREAD) {
+            let (over, rate) = (take_seconds(&mut tests)?, take_seconds(&mut tests)?);
+            (spec.spread, bytes) = (Some(SpreadPlan::stored(over, rate)?), tests);
+        }
         while !bytes.is_empty() {
             let field = Field::parse(take_text(&mut bytes)?)?;
             let oper = Oper::parse(take_text(&mut bytes)?).filter(|&oper| field.takes(oper))?;
@@ -40,8 +49,11 @@ impl BanSpec {
             bytes = rest;
             let is_pattern = matches!(oper, Oper::Match | Oper::NoMatch);
             let value = match *kind {
-                SECONDS if field.is_duration() => {
-                    Value::Seconds(f64::from_le_bytes(take(&mut bytes)?.try_into().ok()?))
+                SECONDS if field.is_duration() => Value::Seconds(take_seconds(&mut bytes)?),
+                TEXT if field.is_key() => {
+                    let text = take_text(&mut bytes)?.to_owned();
+                    let keys = field.keys(&text)?;
+                    Value::Keys { text, keys }
                 }
                 TEXT if !field.is_duration() && !is_pattern => Value::Text(take_text(&mut bytes)?.to_owned()),
                 PATTERN if is_pattern => {
@@ -55,6 +67,8 @@ impl BanSpec {
     }
 }
 
+/// The word before a spread ban's time and rate. No field has this name.
+const SPREAD: &[u8] = b"over";
 const TEXT: u8 = 0;
 const PATTERN: u8 = 1;
 const SECONDS: u8 = 2;
@@ -69,6 +83,10 @@ fn take<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (taken, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
     *bytes = rest;
     Some(taken)
+}
+
+fn take_seconds(bytes: &mut &[u8]) -> Option<f64> {
+    Some(f64::from_le_bytes(take(bytes)?.try_into().ok()?))
 }
 
 fn take_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a str> {
@@ -94,13 +112,17 @@ mod tests {
         assert_eq!(BanSpec::decode(&[]).unwrap().to_string(), "");
         check("req.url == /a");
         check("obj.status != 200 && obj.http.x == y && req.http.host != z");
+        check("over=10m rate=0.3/s obj.tag == a,b && obj.host == x.org && obj.prefix != x.org/y");
+        check("over=1.5s obj.status == 200");
         check("obj.ttl > 0.1234567s && obj.age <= 3y && obj.grace == 0s && obj.keep < 5m");
     }
 
     #[test]
     fn keeps_seconds_to_the_last_bit() {
-        let spec =
-            BanSpec { tests: vec![Test { field: Field::ObjTtl, oper: Oper::Gt, value: Value::Seconds(1.0 / 3.0) }] };
+        let spec = BanSpec {
+            tests: vec![Test { field: Field::ObjTtl, oper: Oper::Gt, value: Value::Seconds(1.0 / 3.0) }],
+            spread: None,
+        };
         let back = BanSpec::decode(&spec.encode()).unwrap();
         assert!(matches!(back.tests[0].value, Value::Seconds(seconds) if seconds == 1.0 / 3.0));
     }
@@ -108,7 +130,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(at in 0usize..80, byte: u8, cut in 0usize..80) {
-            let spec = BanSpec::from_text("obj.http.a == b && obj.ttl > 3s && req.url != /x", &NoRequest).unwrap();
+            let spec = BanSpec::from_text("rate=9/s obj.http.a == b && obj.ttl > 3s && req.url != /x", &NoRequest).unwrap();
             let mut bytes = spec.encode();
             let len = bytes.len();
             bytes[at % len] = byte;
