@@ -34,6 +34,7 @@ mod redis;
 pub mod rollout;
 pub mod rules;
 mod settings;
+pub mod survey;
 #[cfg(any(feature = "fleet-nats", feature = "fleet-redis"))]
 mod wire;
 

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use crate::survey::ServerFact;
 use crate::{Board, FleetSettings, LogServer};
 
 /// The reason for a failure, in words for the operator. The connection isn't used any more.
@@ -109,6 +110,14 @@ pub trait FleetLink: Send {
 
 pub trait Connect: Send + Sync {
     fn connect(&self, server: &LogServer, until: Instant) -> Result<Box<dyn FleetLink>, LinkFault>;
+
+    /// The server's settings by which it may lose entries. Changes nothing.
+    ///
+    /// # Errors
+    /// The server can't be used.
+    fn survey(&self, _server: &LogServer, _until: Instant) -> Result<Vec<ServerFact>, LinkFault> {
+        Err(LinkFault::new("it has no settings"))
+    }
 
     /// One to the board that this server keeps beside the log, ready to be used; makes it if there is none.
     ///

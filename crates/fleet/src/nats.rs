@@ -9,6 +9,7 @@
 
 mod board;
 pub mod proto;
+mod survey;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 use self::proto::{Delivery, NatsLine, NatsMessage};
 use crate::entry::LONGEST;
 use crate::link::{BATCH, BATCH_BYTES, epoch_of};
+use crate::survey::ServerFact;
 use crate::wire::{self, LogWire};
 use crate::{
     Board, Connect, FleetLink, FleetSettings, IncomingEntry, LinkFault, LogBounds, LogServer, NextEntries,
@@ -73,6 +75,10 @@ impl Connect for Nats {
         Ok(Box::new(self.open(server, until)?))
     }
 
+    fn survey(&self, server: &LogServer, until: Instant) -> Result<Vec<ServerFact>, LinkFault> {
+        Ok(self.open(server, until)?.survey())
+    }
+
     fn board(&self, server: &LogServer, until: Instant) -> Result<Box<dyn Board>, LinkFault> {
         Ok(Box::new(board::NatsBoard::open(self.open(server, until)?, self)?))
     }
@@ -94,6 +100,7 @@ impl Nats {
         let inbox = format!("_INBOX.{:016x}{:016x}", drawn(), drawn());
         let mut session = Session {
             wire,
+            version: info["version"].as_str().unwrap_or_default().to_owned(),
             stream: self.stream.clone(),
             subject: self.subject.clone(),
             retention: self.retention,
@@ -112,6 +119,8 @@ impl Nats {
 
 struct Session {
     wire: LogWire,
+    /// The server's version, in its own words.
+    version: String,
     stream: String,
     subject: String,
     retention: u64,

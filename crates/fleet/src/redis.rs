@@ -6,6 +6,7 @@
 //! Clusters aren't supported, and say so.
 
 mod board;
+mod survey;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use redis_protocol::{RedisReply, ReplyReader};
 use crate::board::LONGEST_DOCUMENT;
 use crate::entry::LONGEST;
 use crate::link::{BATCH_OF_LONGEST, epoch_of};
+use crate::survey::ServerFact;
 use crate::wire::{self, LogWire};
 use crate::{
     Board, Connect, FleetLink, FleetSettings, IncomingEntry, LinkFault, LogBounds, LogServer, NextEntries,
@@ -65,6 +67,10 @@ impl Redis {
 impl Connect for Redis {
     fn connect(&self, server: &LogServer, until: Instant) -> Result<Box<dyn FleetLink>, LinkFault> {
         Ok(Box::new(self.open(server, until)?))
+    }
+
+    fn survey(&self, server: &LogServer, until: Instant) -> Result<Vec<ServerFact>, LinkFault> {
+        Ok(self.open(server, until)?.survey(until))
     }
 
     fn board(&self, server: &LogServer, until: Instant) -> Result<Box<dyn Board>, LinkFault> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! All that rules look at. What couldn't be had says why.
 
+use crate::fleet::LogServerFacts;
 use crate::host::Host;
 use crate::server::DoctorServer;
 use crate::traffic::LogTraffic;
@@ -13,6 +14,8 @@ pub struct DoctorFacts {
     pub host: Host,
     pub server: Result<DoctorServer, String>,
     pub traffic: Result<LogTraffic, String>,
+    /// The server of the fleet's log; `None` without a fleet.
+    pub fleet: Result<Option<LogServerFacts>, String>,
 }
 
 impl DoctorFacts {

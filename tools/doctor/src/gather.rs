@@ -10,6 +10,7 @@ use sys::signal::{SIGINT, SIGTERM, Signals};
 use toolkit::print;
 
 use crate::facts::DoctorFacts;
+use crate::fleet;
 use crate::host::{Host, HostSpan};
 use crate::log::DoctorLog;
 use crate::options::DoctorOptions;
@@ -69,7 +70,11 @@ pub fn facts(options: &DoctorOptions) -> Result<Seen, String> {
     {
         server.ask(options.address.as_deref(), options.secret.as_deref(), Some(options.timeout));
     }
-    let mut facts = DoctorFacts { host, server, traffic };
+    let mut facts = DoctorFacts { host, server, traffic, fleet: Ok(None) };
+    if rules::fleet().any(|rule| options.wants(rule)) {
+        let asked = |arguments: Vec<String>| fleet::look(&arguments, &options.root, options.nats_monitor.as_deref());
+        facts.fleet = facts.arguments().and_then(asked);
+    }
     let is_here = options.root == Path::new("/");
     let is_early = is_early || (options.watch.is_none() && is_here && look_twice(&mut facts, &mut signals));
     Ok(Seen { facts, is_early, is_gone })

@@ -7,6 +7,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod facts;
+mod fleet;
 mod gather;
 mod host;
 mod log;
@@ -96,7 +97,7 @@ pub fn findings(
     let url = |(name, errors)| (name, traffic::Url { errors, ..traffic::Url::default() });
     let traffic = LogTraffic { requests, errors, urls: urls.into_iter().map(url).collect(), ..LogTraffic::default() };
     let host = Host::new(&options.root, server.worker.or(server.manager));
-    let facts = DoctorFacts { host, server: Ok(server), traffic: Ok(traffic) };
+    let facts = DoctorFacts { host, server: Ok(server), traffic: Ok(traffic), fleet: Ok(None) };
     DoctorReport::new(&options, &facts, false).json()["findings"].take()
 }
 

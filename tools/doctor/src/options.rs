@@ -24,7 +24,8 @@ Reads /proc, /sys, /etc, the server's counters, log and CLI, and changes nothing
 const EPILOGUE: &str = "
 Without --watch, counters cover the time since the machine or the server started, and the whole log is read. What can't
 be checked (another user's process, no CLI, no log) is listed with the reason. Uses at most about 50 MB of memory.
-Connects to backends whose fetches fail, at most 3 s in all, and sends nothing over these connections.
+Connects to backends whose fetches fail, at most 3 s in all, and sends nothing over these connections. Asks the server
+that keeps a fleet's log (--fleet) for its settings, with the credentials of the node.
 
 The JSON report has findings (each with id, area, severity, subject, what, evidence, why, type), sound (names of rules),
 not_looked_at (each with id, why), about and remarks (texts). The names of rules and fields are stable.
@@ -52,6 +53,8 @@ const HELP: &[HelpPart<DoctorWords>] = &[
                 |o, args| o.options.counters = Some(args.text()?)),
             opt!("--params FILE": "Read the output of varnishadm param.show -j, with --counters" =>
                 |o, args| o.options.params = Some(args.text()?)),
+            opt!("--nats-monitor HOST:PORT": "Monitoring address of the NATS server that keeps the fleet's log" =>
+                |o, args| o.options.nats_monitor = Some(args.text()?)),
             opt!("--pid PID": "The serving process, if it is neither Lacquer nor varnishd, for its limits and cgroup" =>
                 |o, args| o.options.pid = Some(args.number(1..=u64::from(u32::MAX))?)),
             opt!("--root DIR": "Check the files of another machine, copied or mounted there" =>
@@ -99,6 +102,7 @@ pub struct DoctorOptions {
     pub log: Option<String>,
     pub counters: Option<String>,
     pub params: Option<String>,
+    pub nats_monitor: Option<String>,
     pub pid: Option<u64>,
     pub root: PathBuf,
     /// Rules and areas to be used; empty: all.

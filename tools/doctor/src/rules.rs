@@ -2,6 +2,7 @@
 //! All rules, in the order in which they are shown.
 
 mod boot;
+mod fleet;
 mod log;
 mod memory;
 mod network;
@@ -12,9 +13,14 @@ mod tls;
 use crate::rule::Rule;
 
 pub fn all() -> impl Iterator<Item = &'static Rule> {
-    [network::RULES, memory::RULES, system::RULES, boot::RULES, server::RULES, tls::RULES, log::RULES]
+    [network::RULES, memory::RULES, system::RULES, boot::RULES, server::RULES, tls::RULES, fleet::RULES, log::RULES]
         .into_iter()
         .flatten()
+}
+
+/// The rules about the server of a fleet's log, which has to be asked for them.
+pub fn fleet() -> impl Iterator<Item = &'static Rule> {
+    fleet::RULES.iter()
 }
 
 /// Files with counters of the whole machine, which began with it.

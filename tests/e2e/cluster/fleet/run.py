@@ -206,6 +206,43 @@ def spread(report, o, make):
         report.check(f.pages.asked - before == 2 * len(hit), f"each of them once: {f.pages.asked - before}")
 
 
+def examined(o, node, *more):
+    """What lacquer doctor finds at the log's server, and what it couldn't look at: texts by rule."""
+    words = [str(pathlib.Path(o.varnishd).with_name("lacquer")), "doctor", "-n", str(node.v.n), "--only", "server", "--format", "json", "-q", *more]
+    r = json.loads(subprocess.run(words, capture_output=True, text=True, timeout=LIMIT).stdout)
+    pick = lambda key: {one["id"]: " ".join(one.get("evidence", [])) + one["why"] for one in r[key] if one["id"].startswith("fleet-")}
+    return pick("findings"), pick("not_looked_at")
+
+
+def doctor(report, o, make):
+    """lacquer doctor asks the log's server for settings that lose entries, and says which of them it can't read."""
+    look = lambda node, *more: examined(o, node, *more)
+    with Fleet(o, make, 1) as f:
+        report.check(f.follow(), "the node follows the log")
+        found, blind = look(f.nodes[0])
+        if make.kind == "NATS":
+            wanted = {"fleet-nats-version", "fleet-nats-replicas"}
+            report.check(set(blind) == {"fleet-nats-sync"} and "--nats-monitor" in blind["fleet-nats-sync"], f"it says what to name: {blind}")
+            found_there, blind_there = look(f.nodes[0], "--nats-monitor", f"127.0.0.1:{f.engine.port}")
+            report.check(set(blind_there) == {"fleet-nats-sync"} and "/varz" in blind_there["fleet-nats-sync"], f"no monitoring port: {blind_there}")
+            report.check(set(found_there) == set(found), f"the same: {found_there}")
+        else:
+            wanted = set()
+            report.check(not blind, f"all is looked at: {blind}")
+        report.check(set(found) == wanted, f"a server as the suite starts it: {found}")
+        if make.kind == "Redis":
+            for name, value in (("appendfsync", "everysec"), ("maxmemory-policy", "allkeys-lru")):
+                report.check(f.engine.ask("CONFIG", "SET", name, value) == b"+OK\r\n", f"{name} {value}")
+            found, blind = look(f.nodes[0])
+            report.check(set(found) == {"fleet-redis-fsync", "fleet-redis-eviction"} and not blind, f"settings that lose entries: {found} {blind}")
+            report.check(f.engine.ask("CONFIG", "SET", "appendonly", "no") == b"+OK\r\n", "appendonly no")
+            found, blind = look(f.nodes[0])
+            report.check(set(found) == {"fleet-redis-unsaved", "fleet-redis-eviction"} and not blind, f"no file: {found} {blind}")
+        f.engine.end()
+        found, blind = look(f.nodes[0])
+        report.check(not found and blind and all("can't be asked" in why for why in blind.values()), f"a server that is gone: {found} {blind}")
+
+
 def ages(report, o, make):
     """A ban by age counts from the moment when it was made, whenever it is carried out."""
     with Fleet(o, make) as f:
@@ -634,6 +671,10 @@ def restricted(report, o, make):
         report.check(f.engine.proc.pid != first and f.follow() and a.ask("/2", "PURGE").status == 200 and b.follows(2), "and after a restart")
         for node in f.nodes:
             report.check(not any(word in node.output().lower() for word in ("permission", "noperm")), f"nothing is refused: {node.output()[-500:]}")
+        found, blind = examined(o, a)
+        missing = {"fleet-nats-sync"} if make.kind == "NATS" else {f"fleet-redis-{word}" for word in ("unsaved", "fsync", "eviction", "replicas")}
+        report.check(set(blind) == missing, f"what the user may not read is said: {found} {blind}")
+        report.check(make.kind == "NATS" or "ACL SETUSER USER +config|get" in blind["fleet-redis-fsync"], f"with the missing right: {blind}")
 
 
 def metrics(lacquer, node, lines):
@@ -848,7 +889,7 @@ def without(report, o):
         report.check(p.returncode == 2 and wanted in p.stderr, f"{words}: {p.returncode} {p.stderr}")
 
 
-CASES = (everywhere, spread, ages, killed, worker_dies, upgraded, held, away, killed_while_purging, trimmed, replaced, restored, strange, full, started_without, stale_cap, secure, restricted, members, board, delay, shown)
+CASES = (everywhere, spread, doctor, ages, killed, worker_dies, upgraded, held, away, killed_while_purging, trimmed, replaced, restored, strange, full, started_without, stale_cap, secure, restricted, members, board, delay, shown)
 
 # Cases that take a minute each, and with which server they run without --full.
 ONCE = {members: "NATS", deploy.rolled_out: "NATS", deploy.taken_back: "Redis", deploy.untended: "Redis", deploy.orphaned: "NATS"}

@@ -12,8 +12,12 @@ use logq::{Grouping, Query};
 use tables::Tag;
 use testkit::recorded::TestRecord;
 
+use fleet::FleetLogKind;
+use fleet::survey::ServerFact;
+
 use super::all;
 use crate::facts::DoctorFacts;
+use crate::fleet::LogServerFacts;
 use crate::host::{Host, HostSpan};
 use crate::rule::Finding;
 use crate::server::{CliFacts, DoctorServer, ListedBackend};
@@ -203,7 +207,12 @@ impl Bed {
             span: "while it was watched",
             told: Ok(told),
         };
-        let mut facts = DoctorFacts { host: Host::new(&dir, Some(WORKER)), server: Ok(server), traffic: Ok(traffic()) };
+        let mut facts = DoctorFacts {
+            host: Host::new(&dir, Some(WORKER)),
+            server: Ok(server),
+            traffic: Ok(traffic()),
+            fleet: Ok(None),
+        };
         facts.host.room = |_| Ok(1 << 30);
         let bed = Bed { dir, facts };
         FILES.iter().for_each(|(path, text)| bed.write(path, text));
@@ -271,6 +280,42 @@ fn traffic() -> LogTraffic {
     (0..100).for_each(|_| backend.first_byte.add(0.05));
     (backend.dated, backend.seconds) = (100, 5.0);
     traffic
+}
+
+/// The server of a fleet's log with these facts, without faults but for `wrong`.
+fn log_server(kind: FleetLogKind, wrong: &[(&str, &str)]) -> LogServerFacts {
+    let facts: &[(&str, &str)] = match kind {
+        FleetLogKind::Redis => &[
+            ("appendonly", "yes"),
+            ("appendfsync", "always"),
+            ("maxmemory", "0"),
+            ("maxmemory-policy", "noeviction"),
+            ("min-replicas-to-write", "0"),
+            ("redis_version", "7.0.15"),
+            ("connected_slaves", "1"),
+        ],
+        FleetLogKind::Nats => &[
+            ("version", "2.10.23"),
+            ("replicas", "3"),
+            ("storage", "file"),
+            ("discard", "old"),
+            ("max_age", "0"),
+            ("sync_interval", "always"),
+        ],
+    };
+    let value = |name: &str| wrong.iter().find(|(named, _)| *named == name).map(|(_, value)| *value);
+    let fact =
+        |(name, sound): &(&'static str, &str)| ServerFact { name, value: Ok(value(name).unwrap_or(sound).to_owned()) };
+    assert!(wrong.iter().all(|(named, _)| facts.iter().any(|(name, _)| name == named)), "{wrong:?}");
+    LogServerFacts { kind, address: "log:1".to_owned(), replicas: 1, facts: facts.iter().map(fact).collect() }
+}
+
+fn redis(bed: &mut Bed, wrong: &[(&str, &str)]) {
+    bed.facts.fleet = Ok(Some(log_server(FleetLogKind::Redis, wrong)));
+}
+
+fn nats(bed: &mut Bed, wrong: &[(&str, &str)]) {
+    bed.facts.fleet = Ok(Some(log_server(FleetLogKind::Nats, wrong)));
 }
 
 type Plant = fn(&mut Bed);
@@ -397,6 +442,15 @@ const PLANTS: &[(&str, Plant)] = &[
     ("certificate-ending", |b| b.count("MGT.certs_ending", 2)),
     ("certificate-refused", |b| b.count("MGT.certs_refused", 1)),
     ("acme-failed", |b| b.count("MGT.acme_failed", 3)),
+    ("fleet-redis-unsaved", |b| redis(b, &[("appendonly", "no"), ("appendfsync", "everysec")])),
+    ("fleet-redis-fsync", |b| redis(b, &[("appendfsync", "everysec")])),
+    ("fleet-redis-eviction", |b| redis(b, &[("maxmemory-policy", "allkeys-lru")])),
+    ("fleet-redis-replicas", |b| redis(b, &[("connected_slaves", "0")])),
+    ("fleet-nats-version", |b| nats(b, &[("version", "2.10.22-rc.1")])),
+    ("fleet-nats-sync", |b| nats(b, &[("sync_interval", "120000000000")])),
+    ("fleet-nats-replicas", |b| nats(b, &[("replicas", "1")])),
+    ("fleet-nats-storage", |b| nats(b, &[("storage", "memory")])),
+    ("fleet-nats-limits", |b| nats(b, &[("max_age", "3600000000000")])),
     ("passes", |b| {
         b.traffic().passes.insert(traffic::COOKIE, (400, "example.org/".into()));
     }),
@@ -725,6 +779,30 @@ fn modules_that_the_next_boot_changes_are_named() {
         seen("module-not-kept", &bed),
         [("tcp_bbr".to_owned(), "/etc/modules has it loaded, and it isn't".to_owned())]
     );
+}
+
+#[test]
+fn the_server_of_a_fleets_log() {
+    let mut bed = Bed::sound();
+    for sound in [
+        log_server(FleetLogKind::Redis, &[]),
+        log_server(FleetLogKind::Redis, &[("maxmemory-policy", "volatile-lru"), ("connected_slaves", "2")]),
+        LogServerFacts { replicas: 0, ..log_server(FleetLogKind::Redis, &[("connected_slaves", "0")]) },
+        LogServerFacts { replicas: 0, ..log_server(FleetLogKind::Redis, &[("min-replicas-to-write", "1")]) },
+        log_server(FleetLogKind::Nats, &[("version", "2.12.1")]),
+        log_server(FleetLogKind::Nats, &[("version", "3.0.0")]),
+    ] {
+        bed.facts.fleet = Ok(Some(sound));
+        assert_eq!(bed.findings(), []);
+    }
+    bed.facts.fleet = Ok(Some(LogServerFacts { replicas: 0, ..log_server(FleetLogKind::Redis, &[]) }));
+    assert_eq!(bed.findings()[0].1[0].evidence, ["log:1: 1 connected, replicas=0"]);
+    let mut forbidden = log_server(FleetLogKind::Redis, &[]);
+    forbidden.facts[1].value = Err("CONFIG GET appendfsync: NOPERM".to_owned());
+    bed.facts.fleet = Ok(Some(forbidden));
+    let looked: Vec<_> =
+        super::fleet().filter_map(|rule| (rule.look)(&bed.facts).err().map(|why| (rule.id, why))).collect();
+    assert_eq!(looked, [("fleet-redis-fsync", "Redis log:1: CONFIG GET appendfsync: NOPERM".to_owned())]);
 }
 
 #[test]
