@@ -44,7 +44,8 @@ pub(crate) struct Spread {
 
 struct SpreadState {
     slots: Slots,
-    /// By the object's address, which is in use while this is here. `None` once the ban was cancelled or has ended.
+    /// Objects that have a moment, by their addresses, which stay in use meanwhile. `None` once the ban was cancelled or has
+    /// ended.
     given: Option<HashMap<usize, Given>>,
 }
 

@@ -99,7 +99,6 @@ struct HeldEntry {
     form: HeldForm,
     state: HeldState,
     losses: u32,
-    /// Number in [`Held::order`].
     turn: u64,
     since: Instant,
     was_read: bool,

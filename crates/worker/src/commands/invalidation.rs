@@ -111,7 +111,6 @@ fn purge(
     }
 }
 
-/// `ban.cancel ID`
 pub(super) fn ban_cancel(worker: &Worker, request: &CliRequest) -> CliReply {
     let id = request.arg(0).and_then(|id| id.parse().ok());
     let Some(count) = id.and_then(|id| worker.engine.cache.cancel_spread(id)) else {
@@ -124,7 +123,6 @@ pub(super) fn ban_cancel(worker: &Worker, request: &CliRequest) -> CliReply {
     }
 }
 
-/// `ban.spreads [-j]`
 pub(super) fn ban_spreads(worker: &Worker, request: &CliRequest) -> CliReply {
     let rows = worker.engine.cache.spreads();
     if request.wants_json() {
