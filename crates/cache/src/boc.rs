@@ -88,11 +88,17 @@ pub(crate) struct Boc {
     stays: AtomicBool,
     /// The store is full: body bytes in transit are charged to no store, and the next ones wait until these are taken.
     squeezed: AtomicBool,
+    /// Most bytes a transit body may be ahead of its reader; [`ANY_ROOM`] without a limit.
+    room: AtomicU64,
+    /// Set and taken under the shard's lock.
+    has_soft_purge: AtomicBool,
     clients: AtomicU32,
     /// Set after the first of them is counted.
     had_client: AtomicBool,
     inner: Lock<Inner>,
 }
+
+const ANY_ROOM: u64 = u64::MAX;
 
 struct Inner {
     reason: FetchFailed,
@@ -101,8 +107,6 @@ struct Inner {
     stored: Option<Arc<dyn StoredBody>>,
     /// Offset in the body before which bytes were dropped from memory.
     left: u64,
-    /// Most bytes a transit body may be ahead of its reader.
-    room: Option<u64>,
     consumed: u64,
     waiters: Waiters,
     next_waiter: u64,
@@ -163,7 +167,6 @@ impl Boc {
             body: BodyBlocks::default(),
             stored: None,
             left: 0,
-            room,
             consumed: 0,
             waiters: Waiters::default(),
             next_waiter: 0,
@@ -179,6 +182,8 @@ impl Boc {
             transit: AtomicBool::new(transit),
             stays: AtomicBool::new(false),
             squeezed: AtomicBool::new(false),
+            room: AtomicU64::new(room.unwrap_or(ANY_ROOM)),
+            has_soft_purge: AtomicBool::new(false),
             clients: AtomicU32::new(0),
             had_client: AtomicBool::new(false),
             inner: Lock::new(inner),
@@ -232,11 +237,11 @@ impl Boc {
     }
 
     pub fn room(&self) -> Option<u64> {
-        self.inner.lock().room
+        Some(self.room.load(Relaxed)).filter(|&room| room != ANY_ROOM)
     }
 
     pub fn set_room(&self, room: Option<u64>) {
-        self.inner.lock().room = room;
+        self.room.store(room.unwrap_or(ANY_ROOM), Relaxed);
     }
 
     pub fn purge_softly(&self, new: SoftPurge, compat: Compat) {
@@ -246,9 +251,13 @@ impl Boc {
             Some(old) => SoftPurge { purge: old.purge.then(&new.purge, compat), ..old },
         };
         inner.soft_purge = Some(merged);
+        self.has_soft_purge.store(true, Relaxed);
     }
 
     pub fn take_soft_purge(&self) -> Option<SoftPurge> {
+        if !self.has_soft_purge.load(Relaxed) {
+            return None;
+        }
         self.inner.lock().soft_purge.take()
     }
 
@@ -338,7 +347,7 @@ impl Boc {
     pub fn pass_on(&self, room: Option<u64>) {
         let mut inner = self.inner.lock();
         inner.consumed = inner.body.start();
-        inner.room = room;
+        self.set_room(room);
         self.set_transit();
     }
 
@@ -422,7 +431,7 @@ impl Boc {
         }
         // A range begins where the body hasn't come to yet.
         let ahead = inner.body.len().saturating_sub(inner.consumed);
-        let room = if self.is_squeezed() { Some(1) } else { inner.room };
+        let room = if self.is_squeezed() { Some(1) } else { self.room() };
         let is_full = self.clients.load(Acquire) > 0 && room.is_some_and(|room| ahead >= room.max(1));
         if !is_full {
             return Poll::Ready(Ok(()));

@@ -324,6 +324,15 @@ impl Busy {
     /// [`WrongLength`] when `declared` differs from the length: the fetch has failed and the object is dropped. For
     /// callers that know the length and haven't checked it yet.
     pub fn finish(mut self, declared: Option<u64>) -> Result<u64, WrongLength> {
+        self.complete(declared)
+    }
+
+    /// Does what [`Busy::finish`] does, without moving what is dropped next. Once only.
+    ///
+    /// # Errors
+    /// See [`Busy::finish`].
+    pub fn complete(&mut self, declared: Option<u64>) -> Result<u64, WrongLength> {
+        assert!(!self.is_over, "a fetch ends once");
         let fetched = self.boc.fetched();
         if let Some(declared) = declared.filter(|&declared| declared != fetched) {
             self.end_failed(FetchFailed::new("body of another length than announced"));
@@ -482,22 +491,22 @@ impl Busy {
         let called = {
             let mut shard = shared.shard(digest).lock();
             // What is dead at birth is never found.
-            let now = shared.now();
-            let is_found = oc.times().ttl > 0.0 && oc.times().grace_until(None, None).0 >= now.0;
-            let mut when = oc.times().dead_at();
+            let (now, times) = (shared.now(), self.times());
+            let is_found = times.ttl > 0.0 && times.grace_until(None, None).0 >= now.0;
+            let mut when = times.dead_at();
             if let Some(soft) = self.boc.take_soft_purge() {
-                oc.set_times(soft.purge.shorten(oc.times(), soft.at, shared.params.load().compat));
-                when = oc.times().dead_at();
+                oc.set_times(soft.purge.shorten(times, soft.at, shared.params.load().compat));
+                when = self.times().dead_at();
                 if is_found {
                     oc.overtake_softly(soft.seq);
                     when = Mono(when.0.max(shared.overtaken_until().0));
                 }
             }
-            oc.note_use(shared.now());
+            oc.note_use(now);
             let by_key = shared.tags.attach(oc, &std::mem::take(&mut self.tags), self.tags_began.take(), &shared.bans);
             by_key.apply(oc);
             if let Some((seq, _)) = by_key.soft {
-                when = oc.times().dead_at();
+                when = self.times().dead_at();
                 if is_found {
                     oc.overtake_softly(seq);
                     when = Mono(when.0.max(shared.overtaken_until().0));
@@ -511,7 +520,7 @@ impl Busy {
             if oc.is_overtaken() {
                 when = shared.overtaken_until();
             }
-            shard.heads.unbusy(oc, filling.head_block.view().vary(), shared.hot_params.vary_notice());
+            shard.heads.unbusy(digest, oc, filling.head_block.view().vary(), shared.hot_params.vary_notice());
             oc.set_state(ObjcoreStage::Stored);
             shared.bans.attach(oc);
             shared.arm(&mut shard, oc, when);
@@ -540,10 +549,15 @@ impl Busy {
         self.cache.wake(called);
     }
 
+    /// The object's times while its fetch has them: without a lock, unlike the objcore's.
+    fn times(&self) -> ObjectTimes {
+        self.boc.facts.facts().times()
+    }
+
     /// True if the object is stale already, and yet for all that waited for it. Requests that come later don't get it for that.
     fn may_serve_waiters(&self, now: Mono) -> bool {
         let (shared, oc) = (self.cache.shared(), &self.oc);
-        let is_stale = oc.times().fresh_until(None).0 <= now.0;
+        let is_stale = self.times().fresh_until(None).0 <= now.0;
         is_stale
             && self.is_for_waiters
             && !oc.flags().is_uncacheable()
@@ -570,11 +584,12 @@ impl Busy {
         }
         let (store, head_block) = (filling.store, filling.head_block);
         let record = self.cache.shared().record_of(&self.oc, head_block.lengths);
-        if let Some(stored) = self.boc.stored().filter(|_| self.boc.is_moved_at_end()) {
+        let is_moved = self.boc.is_moved_at_end();
+        if let Some(stored) = is_moved.then(|| self.boc.stored()).flatten() {
             let rest = Rest::Home(Box::new(HomeRest::new(stored)));
             return Some(ObjBytes::new(head_block.buf, Some(rest), &record));
         }
-        let body = if self.boc.is_moved_at_end() { self.boc.copy_body() } else { BodyBlocks::default() };
+        let body = if is_moved { self.boc.copy_body() } else { BodyBlocks::default() };
         let compact = match self.has_room_for_record(&store, head_block.lengths, &body) {
             true => store.keep(&record, head_block.buf, &self.record_tags, &body).0,
             false => store.compact(head_block.buf, &body),

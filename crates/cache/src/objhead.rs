@@ -192,9 +192,9 @@ impl ObjheadTable {
     }
 
     /// Makes a busy variant a stored one: the newest, found by its vary key. With `notice` of them the objhead has many.
-    pub fn unbusy(&mut self, oc: &Arc<Objcore>, vary: Option<VaryKey<'_>>, notice: usize) {
+    pub fn unbusy(&mut self, digest: &Digest, oc: &Arc<Objcore>, vary: Option<VaryKey<'_>>, notice: usize) {
         let main = self.main;
-        let Some(head) = self.full_mut(&oc.digest()) else { return };
+        let Some(head) = self.full_mut(digest) else { return };
         let hash = vary.map_or(ANY, |vary| vary_hash(vary.spec, vary.values));
         let at = head.objcs.iter().rposition(|other| Arc::ptr_eq(other, oc)).expect("a busy objcore is in its objhead");
         let tested_to = head.tested_to.get_mut();
@@ -207,8 +207,7 @@ impl ObjheadTable {
             head.specs.push(vary.spec.into());
         }
         head.count_many(notice, main);
-        let digest = head.digest;
-        self.drop_if_empty(&digest);
+        self.drop_if_empty(digest);
     }
 
     /// The marker that `new` replaces: the newest older one that says the same to the same requests, and doesn't last
@@ -457,7 +456,7 @@ mod tests {
         let (first, second) = (busy(1), busy(1));
         heads.add(first.clone());
         heads.add(second.clone());
-        heads.unbusy(&second, Some(key), 2);
+        heads.unbusy(&second.digest(), &second, Some(key), 2);
         let full = heads.full.iter().next().map(|head| &raw const **head);
         assert!(main.n_vary_many.get() == 1 && full.is_some());
         heads.full(&Digest([1; 32])).unwrap().tested_to.store(7, Relaxed);

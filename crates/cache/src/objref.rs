@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use base::{Mono, Vxid};
-use storage::{Buf, ObjectTimes, RecordId, StoreError, StoreId, StoredBody};
+use storage::{Buf, Facts, ObjectTimes, RecordId, StoreError, StoreId, StoredBody};
 
 use crate::attrs::ObjectFlags;
 use crate::boc::{Boc, BocState, FetchFailed, ReadState};
@@ -59,12 +59,20 @@ impl ObjRef {
     }
 
     pub fn xid(&self) -> Vxid {
-        self.oc.xid()
+        Vxid(self.with_facts(|facts| facts.xid()))
     }
 
     /// The present times, which a purge may have cut.
     pub fn times(&self) -> ObjectTimes {
-        self.oc.times()
+        self.with_facts(|facts| facts.times())
+    }
+
+    /// Reads the facts where they are. Those of a fetch in progress are in the boc, for which the objcore would take a lock.
+    fn with_facts<R>(&self, read: impl FnOnce(Facts<'_>) -> R) -> R {
+        match &self.boc {
+            Some(boc) if self.oc.bytes().is_none() => read(boc.facts.facts()),
+            Some(_) | None => self.oc.with_facts(read),
+        }
     }
 
     /// True if the object has left the cache: purged, banned or evicted.

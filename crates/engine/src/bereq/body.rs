@@ -12,6 +12,7 @@ use filters::{
     CacheSide, Chain, ChainOpenError, Edit, FetchFacts, FetchInput, FilterList, FilterNote, FilterState, GzipParams,
     PackParams, default_fetch, open_fetch,
 };
+use message::dictionary::USE_AS_DICTIONARY;
 use message::{Coding, Head, LostHeader, digest, encoding, names};
 use storage::{Buf, StoreId};
 use tables::Compat;
@@ -586,18 +587,22 @@ impl Bereq {
     pub(super) async fn end_body(&mut self) -> FetchStep {
         self.end_link(None);
         poll_fn(|cx| self.busy().poll_whole(cx)).await;
-        let busy = self.take_busy();
-        let object = busy.object();
-        let dictionary = self.dictionary_source(&object);
+        let mut busy = self.fill.busy.take().expect(HELD);
+        // Most objects replace none and are no dictionary: a handle takes more than ten atomic operations.
+        let is_asked_for = self.fill.stale.is_some() || self.beresp.has(USE_AS_DICTIONARY);
+        let object = is_asked_for.then(|| busy.object());
+        let dictionary = object.as_ref().and_then(|object| self.dictionary_source(object));
         let known = self.kind.kept_object().and_then(|stale| self.engine.cache.dictionary_of(stale));
         // The exchange has compared what came with what was announced, and filters change the length.
-        let finished = busy.finish(None);
+        let finished = busy.complete(None);
         self.mark("BerespBody");
-        self.replace_stale(&object);
+        if let Some(object) = &object {
+            self.replace_stale(object);
+        }
         match finished {
             Ok(length) => {
                 self.log.record(Tag::Length).num(length);
-                if let Some(source) = dictionary {
+                if let (Some(object), Some(source)) = (object, dictionary) {
                     self.learn_dictionary(object, source, known);
                 }
             }

@@ -17,14 +17,17 @@ impl Req {
 
     /// Applies `query_keep`, `query_drop`, `cookie_keep` and `cookie_drop`.
     pub(super) fn take_out_declared(&mut self) {
-        let params = self.params.clone();
-        if !(params.query_drop.is_empty() && params.query_keep.is_empty()) {
+        let has_arguments = !(self.params.query_drop.is_empty() && self.params.query_keep.is_empty());
+        if has_arguments {
+            let params = self.params.clone();
             self.take_out_arguments(&params.query_keep, &params.query_drop);
         }
         if self.engine().requests.classes.is_on() && self.has_place_cookie() {
             self.take_out_cookies("", PLACE_COOKIES);
         }
-        if !(params.cookie_drop.is_empty() && params.cookie_keep.is_empty()) {
+        let has_cookies = !(self.params.cookie_drop.is_empty() && self.params.cookie_keep.is_empty());
+        if has_cookies {
+            let params = self.params.clone();
             self.take_out_cookies(&params.cookie_keep, &params.cookie_drop);
         }
     }
