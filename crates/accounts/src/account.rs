@@ -4,7 +4,6 @@
 
 use crate::caller::Caller;
 
-/// Longest label of an account.
 pub(crate) const LABEL_BYTES: usize = 40;
 const WAYS: usize = 8;
 /// Parts of a second in which accounts note times.
@@ -23,13 +22,9 @@ pub enum Level {
     Prefix,
     /// A /16 of IPv4, or a /32 of IPv6.
     Wide,
-    /// An autonomous system.
     Network,
-    /// JA4 fingerprint of a TLS handshake.
     Tls,
-    /// The User-Agent, whole.
     Agent,
-    /// A bot by the name that was verified or that it declares.
     Bot,
 }
 
@@ -128,7 +123,6 @@ impl Account {
         counts
     }
 
-    /// Share of solo requests, if there were any requests.
     pub fn solo_share(&self) -> f32 {
         if self.judged > 0.0 { self.solo / self.judged } else { 0.0 }
     }
@@ -182,7 +176,6 @@ impl AccountTable {
         self.sets.len() * WAYS * Account::BYTES
     }
 
-    /// Sets the time, in seconds from the ledger's begin.
     pub fn tell_time(&mut self, seconds: f64) {
         self.ticks = self.ticks.max((seconds * TICKS) as u32);
     }
@@ -223,7 +216,6 @@ impl AccountTable {
         Some(least)
     }
 
-    /// The accounts of one set, for walks over the whole table in small steps.
     pub fn clients_of_set(&self, at: usize) -> impl Iterator<Item = &Account> {
         let set = &self.sets[at % self.sets.len()];
         set.iter().filter(|account| account.key != 0 && account.level == Level::Client)

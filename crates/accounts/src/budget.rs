@@ -5,7 +5,6 @@
 
 use base::Mono;
 
-/// Seconds over which the time that readers use is averaged.
 const AVERAGED: f64 = 60.0;
 /// Seconds of income that an unused bucket holds, and seconds of the origin's time that it always holds.
 const BURST: (f64, f64) = (10.0, 1.0);
@@ -17,13 +16,11 @@ const MAX_RETRY: f64 = 3600.0;
 /// Permission to fetch. Give `reserved` back to [`CrawlBudget::settle`] when the fetch has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Admission {
-    /// Seconds to wait before the fetch begins.
     pub wait: f64,
     /// Seconds of the origin's time.
     pub reserved: f64,
 }
 
-/// The wait would exceed the longest one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overdrawn {
     /// Seconds until there is room again.
@@ -37,7 +34,6 @@ pub struct CrawlBudget {
     share: f64,
     /// Time per second that readers and crawlers together may use whatever the share is, so that a quiet site holds up nobody.
     least: f64,
-    /// Longest wait in seconds.
     patience: f64,
     /// Time that readers used lately, faded over [`AVERAGED`].
     readers: f64,
@@ -66,7 +62,6 @@ impl CrawlBudget {
         (self.share, self.least, self.patience) = (share.clamp(0.0, 0.99), least.max(1e-6), patience);
     }
 
-    /// Readers have used this much.
     pub fn add_readers(&mut self, seconds: f64, now: Mono) {
         self.advance(now);
         self.readers += seconds;
@@ -102,7 +97,6 @@ impl CrawlBudget {
         self.level
     }
 
-    /// Seconds of the origin's time per second.
     fn income(&self) -> f64 {
         let readers = self.readers / AVERAGED;
         readers * self.share / (1.0 - self.share) + (self.least - readers).max(0.0)

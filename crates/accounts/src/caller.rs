@@ -6,22 +6,16 @@ use std::net::IpAddr;
 
 use crate::account::{LABEL_BYTES, Level};
 
-/// Longest part of a User-Agent that counts.
 const AGENT_BYTES: usize = 256;
 /// Parts of the names by which robots declare themselves, in small letters.
 const ROBOTS: [&[u8]; 5] = [b"bot", b"crawl", b"spider", b"slurp", b"scrapy"];
 
-/// What is known of a client. An empty text or `None` is unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallerIds<'a> {
     pub address: Option<IpAddr>,
-    /// Number of the autonomous system that the address belongs to.
     pub network: Option<u32>,
-    /// JA4 fingerprint of the TLS handshake.
     pub tls: &'a [u8],
-    /// The User-Agent field.
     pub agent: &'a [u8],
-    /// Name of the bot whose identity was verified.
     pub verified: &'a [u8],
 }
 
@@ -57,6 +51,10 @@ impl Caller {
             caller.keys[level as usize] = caller.key(seed, level);
         }
         caller
+    }
+
+    pub fn is(&self, address: IpAddr, agent: &[u8]) -> bool {
+        self.address == address.to_canonical() && *self.agent == agent[..agent.len().min(AGENT_BYTES)]
     }
 
     pub fn is_verified(&self) -> bool {
@@ -96,7 +94,6 @@ impl Caller {
         if is_known { hasher.finish() | 1 << 63 } else { 0 }
     }
 
-    /// The name of its account at a level, as people read it.
     pub(crate) fn label(&self, level: Level) -> Box<[u8]> {
         match level {
             Level::Client | Level::Prefix | Level::Wide => {

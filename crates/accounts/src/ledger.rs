@@ -9,32 +9,30 @@ use crate::account::{Account, AccountTable, Level, LevelCosts};
 use crate::asked::{AskedTable, Before};
 use crate::budget::{Admission, CrawlBudget, Overdrawn};
 use crate::caller::Caller;
+use crate::shape::{Ask, Shape};
 use crate::verdict::{BotClass, Crowd, KNOWN, LabeledGroup, Reason, USUAL_SHARE, Verdict};
 
 /// Weight, in requests, of what is assumed of a client before its own requests, of a group, and of all newcomers.
 const ASSUMED: (f32, f32, f32) = (6.0, 32.0, 64.0);
-/// Newcomers' requests that are remembered.
 const NEWCOMERS: f32 = 512.0;
-/// The groups of a newcomer, from the widest to the narrowest.
-const GROUPS: [Level; 5] = [Level::Network, Level::Tls, Level::Agent, Level::Wide, Level::Prefix];
-/// Degree from which on a client is in the class `crawl`.
+/// The groups of a newcomer by its address and by its software, from the widest to the narrowest.
+const ADDRESSES: [Level; 3] = [Level::Network, Level::Wide, Level::Prefix];
+const SOFTWARE: [Level; 2] = [Level::Tls, Level::Agent];
+/// Shares are kept this far from 0 and 1.
+const SURE: f32 = 0.02;
 const CRAWLS: f32 = 0.5;
-/// Verified bots that have a budget of their own.
+const WALKED: usize = 8;
 const VERIFIED: usize = 64;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerSettings {
-    /// Memory of all accounts.
     pub bytes: usize,
-    /// Seconds after which a charge counts half.
     pub half_life: f64,
     /// Crawlers' part of the origin's time, from 0 to below 1.
     pub share: f64,
-    /// Part of each verified bot.
     pub verified_share: f64,
     /// Seconds of the origin's time per second that crawlers may use as far as readers don't.
     pub least: f64,
-    /// Longest wait in seconds for the budget.
     pub patience: f64,
 }
 
@@ -58,20 +56,22 @@ pub struct Ledger {
     accounts: AccountTable,
     asked: AskedTable,
     newcomers: Newcomers,
+    /// The same, with the requests that turned out to be of use to others, as groups count them.
+    unpardoned: Newcomers,
+    shapes: [Newcomers; Shape::COUNT],
     crowd: Crowd,
     crawl: CrawlBudget,
     verified: HashMap<Box<[u8]>, CrawlBudget>,
 }
 
 /// The latest requests of clients that have made few, all together.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Newcomers {
     requests: f32,
     solo: f32,
     at: f64,
 }
 
-/// The part of some requests that counts for a verdict.
 #[derive(Clone, Copy)]
 struct Evidence {
     requests: f32,
@@ -90,6 +90,8 @@ impl Ledger {
             accounts: AccountTable::new(settings.bytes / 8 * 3, settings.half_life),
             asked: AskedTable::new(settings.bytes / 8 * 5),
             newcomers: Newcomers::default(),
+            unpardoned: Newcomers::default(),
+            shapes: Default::default(),
             crowd: Crowd::default(),
             crawl: CrawlBudget::new(share, least, patience, now),
             verified: HashMap::new(),
@@ -112,30 +114,28 @@ impl Ledger {
         self.accounts.bytes() + self.asked.bytes()
     }
 
-    /// The client got these objects without a fetch of its own.
-    pub fn hits(&mut self, caller: &Caller, objects: &[u64], now: Mono) {
+    pub fn hits(&mut self, caller: &Caller, asks: &[impl Copy + Into<Ask>], now: Mono) {
         self.tell_time(now);
-        let mut evidence = NOTHING;
-        for &object in objects {
+        for &ask in asks {
+            let ask = ask.into();
             // A hit on what the client itself fetched says nothing about readers.
-            evidence.requests += self.ask(object, caller).requests;
+            let requests = self.ask(ask, caller).requests;
+            self.count(caller, ask.shape, Evidence { requests, solo: 0.0 }, 0.0);
         }
-        let own = objects.len() as f32 - evidence.requests;
-        self.count(caller, Evidence { requests: evidence.requests, solo: 0.0 }, own, 0.0);
     }
 
-    /// The client's fetch of the object begins.
-    pub fn miss(&mut self, caller: &Caller, object: u64, now: Mono) {
+    pub fn miss(&mut self, caller: &Caller, ask: impl Into<Ask>, now: Mono) {
         self.tell_time(now);
-        let evidence = self.ask(object, caller);
-        let own = if evidence.requests > 0.0 { 0.0 } else { 1.0 };
-        self.count(caller, evidence, own, 1.0);
+        let ask = ask.into();
+        let evidence = self.ask(ask, caller);
+        self.count(caller, ask.shape, evidence, 1.0);
     }
 
     /// The client's request for the object was refused. This counts against its groups only, so a reader that asks again isn't blamed for it.
-    pub fn refused(&mut self, caller: &Caller, now: Mono) {
+    pub fn refused(&mut self, caller: &Caller, ask: impl Into<Ask>, now: Mono) {
         self.tell_time(now);
-        let is_new = self.accounts.find(caller.keys[Level::Client as usize]).is_none_or(|client| client.judged < KNOWN);
+        let ask = ask.into();
+        let is_new = self.is_newcomer(caller) && self.ask(ask, caller).solo > 0.0;
         for level in Level::ALL {
             let Some(account) = self.accounts.open(caller, level) else { continue };
             account.requests += 1.0;
@@ -145,6 +145,8 @@ impl Ledger {
         }
         if is_new {
             self.newcomers.add(SOLO);
+            self.unpardoned.add(SOLO);
+            self.shapes[ask.shape.index()].add(SOLO);
         }
     }
 
@@ -180,7 +182,6 @@ impl Ledger {
         self.budget(caller, now).reserve(now)
     }
 
-    /// The client has gone before its fetch began.
     pub fn cancel(&mut self, caller: &Caller, admission: Admission, now: Mono) {
         self.budget(caller, now).cancel(admission.reserved);
     }
@@ -190,28 +191,29 @@ impl Ledger {
         self.budget(caller, now).level(now)
     }
 
-    /// Judges a client that needs the origin for this object.
-    pub fn judge(&mut self, caller: &Caller, object: u64, now: Mono) -> Verdict {
+    pub fn judge(&mut self, caller: &Caller, ask: impl Into<Ask>, now: Mono) -> Verdict {
+        let Ask { object, shape } = ask.into();
         self.tell_time(now);
         self.walk();
         if let Some(name) = caller.bot().filter(|_| caller.is_verified()) {
             return Verdict { degree: 1.0, class: BotClass::Verified, reason: Reason::Verified(name.into()) };
         }
         let client = caller.keys[Level::Client as usize];
-        if matches!(self.asked.look(object, client), Before::Other(_) | Before::Shared) {
+        if matches!(self.asked.look(object, client), Before::Other(..) | Before::Shared) {
             return Verdict { degree: 0.0, class: BotClass::Reader, reason: Reason::Shared };
         }
-        let (mut share, group) = self.share_of_newcomers(caller);
+        let (mut share, group) = self.share_of_newcomers(caller, shape);
         let mut reason = Reason::Newcomer { group, share };
-        let mut was_crawl = false;
+        let (mut was_crawl, mut known) = (false, 0.0);
         if let Some(account) = self.accounts.find(client) {
             was_crawl = account.is_crawl;
             share = blend(account, ASSUMED.0, share);
+            known = (account.judged / KNOWN).min(1.0);
             if account.judged >= ASSUMED.0 {
                 reason = Reason::Own { solo: account.solo, requests: account.judged };
             }
         }
-        let degree = self.crowd.degree(share);
+        let degree = self.crowd.degree(share, known, self.most_reading_shape());
         let is_crawl = degree >= CRAWLS || (was_crawl && degree > 0.0);
         if let Some(account) = self.accounts.find(client) {
             account.is_crawl = is_crawl;
@@ -219,27 +221,42 @@ impl Ledger {
         Verdict { degree, class: if is_crawl { BotClass::Crawl } else { BotClass::Reader }, reason }
     }
 
-    /// The accounts of a level that cost the origin most.
     pub fn top(&mut self, level: Level, most: usize, now: Mono) -> Vec<LevelCosts> {
         self.tell_time(now);
         self.accounts.top(level, most)
     }
 
-    /// Origin seconds that the client was charged with.
     pub fn cost(&mut self, caller: &Caller, now: Mono) -> f64 {
         self.tell_time(now);
         self.accounts.find(caller.keys[Level::Client as usize]).map_or(0.0, |account| account.origin_seconds.into())
     }
 
     /// Share of solo requests that is assumed of a newcomer, and the narrowest group that is known.
-    fn share_of_newcomers(&mut self, caller: &Caller) -> (f32, Option<LabeledGroup>) {
-        let (declared, all) = ([Level::Bot], GROUPS);
-        // A robot that says so is believed until its requests show otherwise.
-        let (mut share, groups) = match caller.bot() {
-            Some(_) => (1.0, &declared[..]),
-            None => (self.newcomers.share(), &all[..]),
-        };
-        let mut known = None;
+    fn share_of_newcomers(&mut self, caller: &Caller, shape: Shape) -> (f32, Option<LabeledGroup>) {
+        if caller.bot().is_some() {
+            // A robot that says so is believed until its requests show otherwise.
+            let (share, _) = self.share_of_groups(caller, &[Level::Bot], 1.0);
+            return (share, Some((Level::Bot, caller.label(Level::Bot))));
+        }
+        let all = self.newcomers.share();
+        let raw = self.unpardoned.share();
+        let (by_address, known) = self.share_of_groups(caller, &ADDRESSES, raw);
+        let (by_software, _) = self.share_of_groups(caller, &SOFTWARE, raw);
+        let by_shape = self.shapes[shape.index()].share_from(ASSUMED.1, all);
+        // Address, software and shape are taken as independent: each moves the odds by as much as its newcomers differ from all.
+        let moved = odds(by_address) + odds(by_software) - 2.0 * odds(raw) + odds(by_shape);
+        (1.0 / (1.0 + (-moved).exp()), known.map(|level| (level, caller.label(level))))
+    }
+
+    /// The share of solo requests of the newcomers' shape that has the fewest, of those that are known.
+    fn most_reading_shape(&self) -> Option<f32> {
+        let known = self.shapes.iter().filter(|newcomers| newcomers.requests >= ASSUMED.1);
+        known.map(|newcomers| newcomers.solo / newcomers.requests).min_by(f32::total_cmp)
+    }
+
+    /// The share of the narrowest group, as far as the groups are known, and which one that is.
+    fn share_of_groups(&mut self, caller: &Caller, groups: &[Level], all: f32) -> (f32, Option<Level>) {
+        let (mut share, mut known) = (all, None);
         for &level in groups {
             let Some(account) = self.accounts.find(caller.keys[level as usize]) else { continue };
             share = blend(account, ASSUMED.1, share);
@@ -247,35 +264,39 @@ impl Ledger {
                 known = Some(level);
             }
         }
-        let named = known.or(caller.bot().map(|_| Level::Bot));
-        (share, named.map(|level| (level, caller.label(level))))
+        (share, known)
     }
 
     /// Notes that the client asks for the object, and gives the one that fetched it first its due.
-    fn ask(&mut self, object: u64, caller: &Caller) -> Evidence {
-        match self.asked.ask(object, caller.keys[Level::Client as usize]) {
+    fn ask(&mut self, Ask { object, shape }: Ask, caller: &Caller) -> Evidence {
+        let note = shape.index() as u8 * 2 + u8::from(self.is_newcomer(caller));
+        match self.asked.ask(object, caller.keys[Level::Client as usize], note) {
             Before::Never => SOLO,
             Before::Own => NOTHING,
             Before::Shared => READ,
-            Before::Other(first) => {
+            Before::Other(first, note) => {
                 if let Some(account) = self.accounts.find_low(first) {
                     account.shared += 1.0;
-                    if account.judged <= KNOWN && account.solo >= 1.0 {
-                        self.newcomers.pardon();
-                    }
                     account.judge_by(0.0, -1.0);
+                }
+                if note & 1 == 1 {
+                    self.newcomers.pardon();
+                    self.shapes[usize::from(note / 2) % Shape::COUNT].pardon();
                 }
                 READ
             }
         }
     }
 
-    /// Counts requests: those that are evidence, and others that aren't.
-    fn count(&mut self, caller: &Caller, evidence: Evidence, others: f32, misses: f32) {
+    fn is_newcomer(&mut self, caller: &Caller) -> bool {
+        self.accounts.find(caller.keys[Level::Client as usize]).is_none_or(|client| client.judged < KNOWN)
+    }
+
+    fn count(&mut self, caller: &Caller, shape: Shape, evidence: Evidence, misses: f32) {
         let mut news = NOTHING;
         for level in Level::ALL {
             let Some(account) = self.accounts.open(caller, level) else { continue };
-            account.requests += evidence.requests + others;
+            account.requests += 1.0;
             account.misses += misses;
             if level == Level::Client {
                 let evidence = if evidence.solo > 0.0 && !account.is_next_solo() { NOTHING } else { evidence };
@@ -287,6 +308,8 @@ impl Ledger {
             }
         }
         self.newcomers.add(news);
+        self.unpardoned.add(news);
+        self.shapes[shape.index()].add(news);
     }
 
     fn budget(&mut self, caller: &Caller, now: Mono) -> &mut CrawlBudget {
@@ -301,12 +324,18 @@ impl Ledger {
     fn tell_time(&mut self, now: Mono) {
         let seconds = now.since(self.born);
         self.accounts.tell_time(seconds);
-        self.newcomers.fade(seconds, self.settings.half_life);
+        let half_life = self.settings.half_life;
+        self.shapes
+            .iter_mut()
+            .chain([&mut self.newcomers, &mut self.unpardoned])
+            .for_each(|newcomers| newcomers.fade(seconds, half_life));
     }
 
     fn walk(&mut self) {
-        let set = self.crowd.next(self.accounts.sets());
-        self.accounts.clients_of_set(set).for_each(|account| self.crowd.see(account));
+        for _ in 0..WALKED {
+            let set = self.crowd.next(self.accounts.sets());
+            self.accounts.clients_of_set(set).for_each(|account| self.crowd.see(account));
+        }
     }
 }
 
@@ -326,13 +355,17 @@ impl Newcomers {
         }
     }
 
-    /// What a newcomer fetched is of use to another client.
     fn pardon(&mut self) {
         self.solo = (self.solo - 1.0).max(0.0);
     }
 
     fn share(&self) -> f32 {
-        (self.solo + USUAL_SHARE * ASSUMED.2) / (self.requests + ASSUMED.2)
+        self.share_from(ASSUMED.2, USUAL_SHARE)
+    }
+
+    /// The share of solo requests, of which `assumed` requests have the share `before`.
+    fn share_from(&self, assumed: f32, before: f32) -> f32 {
+        (self.solo + assumed * before) / (self.requests + assumed)
     }
 
     fn fade(&mut self, seconds: f64, half_life: f64) {
@@ -342,6 +375,11 @@ impl Newcomers {
             (self.requests, self.solo, self.at) = (self.requests * factor, self.solo * factor, seconds);
         }
     }
+}
+
+fn odds(share: f32) -> f32 {
+    let share = share.clamp(SURE, 1.0 - SURE);
+    (share / (1.0 - share)).ln()
 }
 
 /// The share of solo requests of an account, of which `assumed` requests have the share `before`.

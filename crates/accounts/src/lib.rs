@@ -18,12 +18,14 @@ mod asked;
 mod budget;
 mod caller;
 mod ledger;
+mod shape;
 mod verdict;
 
 pub use account::{Level, LevelCosts};
 pub use budget::{Admission, CrawlBudget, Overdrawn};
 pub use caller::{Caller, CallerIds};
 pub use ledger::{Ledger, LedgerSettings};
+pub use shape::{Ask, Origin, Shape};
 pub use verdict::{BotClass, LabeledGroup, Reason, Verdict};
 
 #[cfg(test)]

@@ -7,17 +7,18 @@ use crate::account::{Account, Level};
 
 /// Requests after which a client is judged by its own, and counts for the crowd.
 pub(crate) const KNOWN: f32 = 8.0;
-/// Share of solo requests of a crowd that isn't known yet.
+/// Share of solo requests that is assumed of newcomers before there are any.
 pub(crate) const USUAL_SHARE: f32 = 0.1;
 /// Clients from which on there is a crowd.
 const CROWD: u32 = 16;
 /// Share of solo requests above which a client isn't a reader any more: at least, at most, and as a multiple of the crowd's.
 const SUSPECT: (f32, f32, f32) = (0.2, 0.6, 3.0);
-/// Share from which on it crawls for certain.
-const CERTAIN: f32 = 0.9;
+/// Share from which on it crawls for certain: as a multiple of that, and at most.
+const CERTAIN: (f32, f32) = (2.25, 0.9);
+/// Both while there is no crowd.
+const UNKNOWN: (f32, f32) = (0.45, 0.8);
 const BUCKETS: usize = 32;
 
-/// A group with the name of its account.
 pub type LabeledGroup = (Level, Box<[u8]>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,20 +38,21 @@ impl BotClass {
     }
 }
 
-/// The fact that decided.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reason {
-    /// Another client has asked for the object.
     Shared,
-    /// The client's own requests.
-    Own { solo: f32, requests: f32 },
+    Own {
+        solo: f32,
+        requests: f32,
+    },
     /// The client is new, and judged by the newcomers of its group; without a group, by all.
-    Newcomer { group: Option<LabeledGroup>, share: f32 },
-    /// The identity of the bot was verified.
+    Newcomer {
+        group: Option<LabeledGroup>,
+        share: f32,
+    },
     Verified(Box<[u8]>),
 }
 
-/// Where a client stands between a reader and a crawler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// 0: a reader; 1: a crawler.
@@ -81,21 +83,14 @@ impl fmt::Display for Verdict {
 }
 
 /// The share of solo requests of the median client, found by a walk over the table in small steps.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Crowd {
     at: usize,
     buckets: [u32; BUCKETS],
-    share: f32,
-}
-
-impl Default for Crowd {
-    fn default() -> Self {
-        Crowd { at: 0, buckets: [0; BUCKETS], share: USUAL_SHARE }
-    }
+    share: Option<f32>,
 }
 
 impl Crowd {
-    /// Index of the next set of a table of `sets`.
     pub fn next(&mut self, sets: usize) -> usize {
         if self.at >= sets {
             self.end_walk();
@@ -118,14 +113,24 @@ impl Crowd {
             seen * 2 >= clients
         });
         let median = median.unwrap_or_default() as f32 / BUCKETS as f32;
-        *self = Crowd { share: if clients < CROWD { USUAL_SHARE } else { median }, ..Crowd::default() };
+        *self = Crowd { share: (clients >= CROWD).then_some(median), ..Crowd::default() };
     }
 
-    /// How much of a crawler a client with this share of solo requests is, from 0 to 1.
-    pub fn degree(&self, share: f32) -> f32 {
-        let (least, most, times) = SUSPECT;
-        let suspect = (self.share * times).clamp(least, most);
-        let certain = (suspect * 2.25).min(CERTAIN);
+    /// Degree of a client with this share of solo requests. `known` is the weight of its own requests, from 0 to 1; for the
+    /// rest it is compared with `newcomers`: the share of new clients that most look like readers.
+    pub fn degree(&self, share: f32, known: f32, newcomers: Option<f32>) -> f32 {
+        let (own, new) = (thresholds(self.share), thresholds(newcomers));
+        let suspect = own.0 * known + new.0 * (1.0 - known);
+        let certain = own.1 * known + new.1 * (1.0 - known);
         ((share - suspect) / (certain - suspect)).clamp(0.0, 1.0)
     }
+}
+
+/// The shares above which a client is suspected and crawls for certain, where `usual` is that of readers.
+fn thresholds(usual: Option<f32>) -> (f32, f32) {
+    let (least, most, times) = SUSPECT;
+    usual.map_or(UNKNOWN, |usual| {
+        let suspect = (usual * times).clamp(least, most);
+        (suspect, (suspect * CERTAIN.0).min(CERTAIN.1))
+    })
 }

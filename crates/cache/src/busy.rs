@@ -154,6 +154,11 @@ impl Busy {
         self.is_private
     }
 
+    /// The object is evicted before all others, unless it is used again. Before it is finished.
+    pub fn expect_little_use(&self) {
+        crate::evict::expect_little_use(&self.oc);
+    }
+
     /// Makes room in `store` for an object of `needed` bytes, as far as `nuke_limit` allows. Returns `false` if it
     /// wouldn't fit. Reserves nothing.
     pub fn make_room(&mut self, store: &Store, needed: u64) -> bool {

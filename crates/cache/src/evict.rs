@@ -34,6 +34,8 @@ const MAX_USES: u8 = (1 << USES_BITS) - 1;
 const USES_BITS: u32 = 6;
 /// Heavier ones count as this: [`LARGEST`] average ones are less.
 const MAX_WEIGHT: u32 = u32::MAX >> USES_BITS;
+/// Stands for the worth of an object that isn't in the list yet, if it is hardly expected to be used.
+const LITTLE: u32 = 1;
 /// Objects that memory is got for at a time.
 const CHUNK: usize = 512;
 /// Objects that one search for a victim looks at.
@@ -77,6 +79,10 @@ impl Worth {
     }
 }
 
+pub(crate) fn expect_little_use(oc: &Objcore) {
+    oc.worth.store(LITTLE, Relaxed);
+}
+
 impl Evictor {
     pub fn new(main: &'static Main) -> Self {
         Self { inner: Lock::default(), main }
@@ -96,7 +102,8 @@ impl Evictor {
             return;
         }
         let former_uses = former_hits.min(u32::from(MAX_GHOST_USES)) as u8;
-        let uses = inner.ghosts.remove(&oc.digest()).max(former_uses) + 1;
+        let own = u8::from(oc.worth.load(Relaxed) != LITTLE);
+        let uses = inner.ghosts.remove(&oc.digest()).max(former_uses) + own;
         oc.set_freq(0);
         // Of two with the same use for their bytes the older one goes first.
         inner.clock += 1;

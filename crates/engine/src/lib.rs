@@ -6,6 +6,7 @@
 pub mod admission;
 mod aux_attrs;
 pub mod bereq;
+pub mod bots;
 mod caching;
 pub mod choice;
 pub mod classes;

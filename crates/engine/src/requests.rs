@@ -8,12 +8,14 @@ use params::Params;
 use tables::counters::NoHitCounts;
 
 use crate::admission::Admission;
+use crate::bots::Bots;
 use crate::classes::Classes;
 use crate::req::digest::KnownDigests;
 
 pub struct Requests {
     pub admission: Admission,
     pub classes: Classes,
+    pub bots: Bots,
     pub(crate) pipes: AtomicI64,
     pub(crate) no_hit: &'static NoHitCounts,
     pub(crate) digests: KnownDigests,
@@ -33,6 +35,7 @@ impl Requests {
         Requests {
             admission: Admission::new(params),
             classes: Classes::new(class_key, now),
+            bots: Bots::new(u64::from_le_bytes(*class_key.first_chunk().expect("a key has more bytes"))),
             pipes: AtomicI64::new(0),
             no_hit,
             digests: KnownDigests::default(),

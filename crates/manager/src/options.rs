@@ -144,7 +144,7 @@ impl Getopt<'_> {
 }
 
 /// The long options; with `--help` and `--optstring`, which stand alone.
-const LONG: [&str; 8] = ["acme", "compat", "fleet", "help", "optstring", "peers", "vcl-dialect", "watch"];
+const LONG: [&str; 9] = ["acme", "bots", "compat", "fleet", "help", "optstring", "peers", "vcl-dialect", "watch"];
 
 fn unknown_long(name: &str) -> Fatal {
     Fatal::Argument(match name {
@@ -213,7 +213,7 @@ pub fn parse(program: &str, args: &[String]) -> Result<ManagerInvocation, Fatal>
 
 /// The long options that we have, and what stays for getopt.
 struct LongOptions {
-    /// Arguments for getopt; `--vcl-dialect` among them as the parameter that it stands for.
+    /// Arguments for getopt; `--vcl-dialect` and `--bots` among them as the parameters that they stand for.
     args: Vec<String>,
     acme: Vec<String>,
     watch: Option<String>,
@@ -239,6 +239,8 @@ fn with_long(args: &[String]) -> LongOptions {
         };
         if let Some(value) = value_of("--vcl-dialect") {
             long.args.extend(["-p".to_owned(), format!("vcl_dialect={value}")]);
+        } else if let Some(value) = value_of("--bots") {
+            long.args.extend(["-p".to_owned(), format!("bots={value}")]);
         } else if let Some(value) = value_of("--acme") {
             long.acme.push(value.to_owned());
         } else if let Some(value) = value_of("--watch") {

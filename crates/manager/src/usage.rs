@@ -44,6 +44,7 @@ const ROWS: &[(&str, &str)] = &[
     ("Tuning options", ""),
     ("-t TTL", "Default TTL (parameter default_ttl)"),
     ("-p param=value", "Set a parameter; repeatable"),
+    ("--bots=observe|on", "Judge who crawls; a share of the backends for crawlers (parameter bots)"),
     ("--vcl-dialect=2.0|2.1|3.0", "Language of VCL files without `vcl 4.x;` (parameter vcl_dialect)"),
     ("-s [name=]kind[,options]", "Store: {kinds}; repeatable"),
     ("-l vsl", "Size of the log in shared memory (parameter vsl_space)"),

@@ -5,6 +5,7 @@
 //! [`Params`] is plain data: share it as `Arc<Params>` and replace it whole when something changes.
 
 mod bits;
+pub mod bots;
 pub mod classes;
 mod limits;
 pub mod negative_ttl;

@@ -78,6 +78,12 @@ pub fn check(spec: &Spec, p: &Params, value: &ParamValue) -> Result<(), String> 
         ("rfc9111_targeted", ParamValue::Text(list)) if !list.split([' ', ',', '\t']).all(is_field_name) => {
             Err("Must be a list of header names separated by blanks or commas\n".to_owned())
         }
+        ("bots", ParamValue::Text(word)) if crate::bots::BotsMode::parse(word).is_none() => {
+            Err("Must be off, observe or on\n".to_owned())
+        }
+        ("bots_status", ParamValue::Count(status)) if !matches!(status, 400..=599) => {
+            Err("Must be from 400 to 599\n".to_owned())
+        }
         ("classes", ParamValue::Text(text)) => match crate::classes::parse(text) {
             Ok(_) => Ok(()),
             Err(reason) => Err(format!("{reason}\n")),

@@ -177,6 +177,20 @@ params! {
         "How long a backend may be silent within a response before the fetch fails. VCL can override it per backend or per fetch. It doesn't apply to pipes. 0: no limit; with --compat 9, every pause fails the fetch.";
     bgfetch_limit: Count = "1000" ["fetches" min "0"] { Own }
         "How many background fetches, which refresh stale objects, may run at the same time. Beyond the limit stale objects are delivered without a refresh, and the most requested ones are refreshed first. 0: no limit.";
+    bots: Text = "off" [""] { Own }
+        "Charge clients and their groups with what they cost the backends, and judge who crawls. off: nothing is counted. observe: each request of a crawler that needs a backend is logged (Notice) and counted (MAIN.bot_crawl). on: crawlers get a share of the backends' time (bots_share), stale objects however old they are, and bots_status beyond that. --bots is the same. See bots.md.";
+    bots_half_life: Seconds = "1800.000" ["seconds" min "60.000"] { Own }
+        "Time after which a charge counts half. A change begins new accounts.";
+    bots_least: Real = "0.1" ["seconds per second" min "0.001" max "1000"] { Own }
+        "Backend time per second that readers and crawlers together may use before bots_share applies. Set it to a tenth of the number of requests that the backends handle at the same time.";
+    bots_memory: Bytes = "8M" ["bytes" min "64k" max "1G"] { Own }
+        "Memory of the accounts. The accounts of those that read least make room for new ones. A change begins new accounts.";
+    bots_patience: Seconds = "2.000" ["seconds" min "0.000" max "60.000"] { Own }
+        "How long a crawler's request may wait for its share of the backends' time. Beyond that it is refused.";
+    bots_share: Real = "5" ["percent" min "0" max "99"] { Own }
+        "Crawlers' share of all backend time that is used. Each verified bot (req.bot.verified) has the same share of its own.";
+    bots_status: Count = "429" ["" min "400" max "599"] { Own }
+        "Status of the response to a crawler's request that is refused. It has Retry-After.";
     brotli_quality: Count = "5" ["" min "0" max "11"] { Own }
         "Compression level for br, for bodies that are compressed while they are fetched and for the first copy of an object in br. Above 9 a fetch delays other requests of its thread. A background thread compresses often delivered bodies again at level 11.";
     cache_status: Switch = "off" ["bool"] { Own }

@@ -253,6 +253,10 @@ pub enum Var {
     ReqTrace,
     ReqClass,
     ReqClassState,
+    ReqBotBudget,
+    ReqBotClass,
+    ReqBotCost,
+    ReqBotVerified,
 }
 
 impl Var {
@@ -446,6 +450,10 @@ pub static VARS: &[VarDef] = &[
     def("bereq.task_deadline", Type::Duration, NameTarget::Scalar(Var::BereqTaskDeadline), PIPE, PIPE, PIPE, (0, 99)),
     def("req.class", Type::String, NameTarget::Scalar(Var::ReqClass), CLIENT, CLIENT, NONE, (0, 99)),
     def("req.class_state", Type::String, NameTarget::Scalar(Var::ReqClassState), CLIENT, NONE, NONE, (0, 99)),
+    def("req.bot.budget", Type::Duration, NameTarget::Scalar(Var::ReqBotBudget), CLIENT, NONE, NONE, (0, 99)),
+    def("req.bot.class", Type::String, NameTarget::Scalar(Var::ReqBotClass), CLIENT, CLIENT, NONE, (0, 99)),
+    def("req.bot.cost", Type::Duration, NameTarget::Scalar(Var::ReqBotCost), CLIENT, NONE, NONE, (0, 99)),
+    def("req.bot.verified", Type::String, NameTarget::Scalar(Var::ReqBotVerified), CLIENT, CLIENT, NONE, (0, 99)),
     def("bereq.do_slice", Type::Bool, NameTarget::Scalar(Var::BereqDoSlice), BACKEND, BACKEND_FETCH, NONE, (0, 99)),
     def("bereq.slice_size", Type::Bytes, NameTarget::Scalar(Var::BereqSliceSize), BACKEND, BACKEND_FETCH, NONE, (0, 99)),
     def("beresp.do_slice", Type::Bool, NameTarget::Scalar(Var::BerespDoSlice), BACKEND_RESPONSE, BACKEND_RESPONSE, NONE, (0, 99)),

@@ -70,8 +70,9 @@ impl WorkerServices {
         self.engine.cache.enable_tags(Box::leak(Box::new(set)));
     }
 
-    /// The classes that parameters declare, with counters for those that are new.
+    /// The classes that parameters declare and the accounts of bots, with counters for those that are new.
     pub fn declare_classes(&self, params: &Params) {
+        self.engine.requests.bots.apply(params, self.engine.clock.mono());
         self.engine.requests.classes.apply(params, |class| {
             self.stats.add::<ClassCounters>(&format!("CLASS.{class}")).unwrap_or_else(|error| {
                 eprintln!("counters CLASS.{class}: {error}");

@@ -126,7 +126,7 @@ impl BotsTally {
         self.witness.count(client, step, seconds);
         match step {
             BotsStep::Stale => ledger.hits(caller, &[object], now),
-            BotsStep::Refused => ledger.refused(caller, now),
+            BotsStep::Refused => ledger.refused(caller, object, now),
             BotsStep::Served | BotsStep::Waited => {
                 ledger.miss(caller, object, now);
                 ledger.charge(caller, seconds, entry.bytes.unwrap_or(0), admission, now);

@@ -153,6 +153,9 @@ impl Bereq {
         self.vcl.task.clear();
         self.leave_class();
         let acct = self.ask.acct;
+        if let Some(charge) = self.requester.turn.charge.take() {
+            charge.end(acct.beresp_body);
+        }
         self.log
             .record(Tag::BereqAcct)
             .num(acct.bereq_head)

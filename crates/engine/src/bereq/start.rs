@@ -21,6 +21,7 @@ use super::peer::PeerState;
 use super::state::{Ask, FetchError, Fill, KindTerms, Requester, TimeLimits, Tries};
 use super::{Bereq, BereqBody, task};
 use crate::admission::{self, FetchSlot};
+use crate::bots::FetchCharge;
 use crate::classes::ClassWorker;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
@@ -55,12 +56,17 @@ impl FetchMode {
 pub(crate) struct FetchTurn {
     /// A worker of the request's class, while there are classes.
     pub worker: Option<Box<ClassWorker>>,
+    /// The account that pays, while `bots` counts.
+    pub charge: Option<Box<FetchCharge>>,
     _slot: FetchSlot,
 }
 
 impl FetchTurn {
-    pub fn new(worker: Option<Box<ClassWorker>>, slot: FetchSlot) -> Self {
-        FetchTurn { worker, _slot: slot }
+    pub fn new(worker: Option<Box<ClassWorker>>, mut charge: Option<Box<FetchCharge>>, slot: FetchSlot) -> Self {
+        if let Some(charge) = &mut charge {
+            charge.begin();
+        }
+        FetchTurn { worker, charge, _slot: slot }
     }
 }
 
@@ -97,7 +103,7 @@ pub(crate) fn start(
 /// Does what [`start`] does, for one slice of an object, into `busy`.
 pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf, worker: Option<Box<ClassWorker>>) -> ObjRef {
     let obj = busy.object();
-    let turn = FetchTurn::new(worker, admission::enter_anyway(&req.client.sess));
+    let turn = FetchTurn::new(worker, req.charge_unjudged(), admission::enter_anyway(&req.client.sess));
     let mut bereq = make(req, Box::new(busy), None, FetchMode::Normal, turn);
     // They are of the head, and it has none by now.
     (bereq.requester.client.interims, bereq.requester.client.trailers) = (None, None);
@@ -118,6 +124,9 @@ fn make(req: &mut Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, 
     let now = engine.clock.real();
     log.timestamp("Start", now);
     let params = req.params.clone();
+    if turn.charge.as_ref().is_some_and(|charge| charge.is_crawl()) {
+        busy.expect_little_use();
+    }
     let upload = req.take_upload(mode, &mut log);
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_backend.min(1 << 30) as u32);
     let [head, original, beresp] = pool::heads(limits);

@@ -22,7 +22,7 @@ use std::task::{Context, Poll, ready};
 use base::lock::Mutex;
 use base::{Mono, Real};
 use params::Params;
-use params::classes::{ClassSpec, DEFAULT, PREFETCH, parse};
+use params::classes::{ClassSpec, DEFAULT, parse};
 use shm::vsc::CounterSet;
 use sync::{Called, Line, Turn};
 use tables::counters::ClassCounters;
@@ -160,8 +160,8 @@ impl Classes {
         self.costs.key(host, url)
     }
 
-    /// The class of a request: the one that VCL names, `prefetch` for a speculative one, the one for its estimated cost, or `default`.
-    pub fn choose(&self, named: Option<&[u8]>, key: CostKey, is_speculative: bool) -> ClassChoice {
+    /// The class of a request: the one that VCL names, the first of `offered` that is declared, the one for its estimated cost, or `default`.
+    pub fn choose(&self, named: Option<&[u8]>, key: CostKey, offered: &[&str]) -> ClassChoice {
         let cost = if named.is_none() { self.costs.of(key) } else { None };
         let state = self.state.lock();
         let by_name = |name: &[u8]| state.declared().find(|class| class.spec.name.as_bytes() == name);
@@ -171,12 +171,12 @@ impl Classes {
                 Some(class) => Some(class),
                 None => return ClassChoice::Unknown,
             },
-            None if is_speculative && by_name(PREFETCH.as_bytes()).is_some() => by_name(PREFETCH.as_bytes()),
             None => {
+                let offered = offered.iter().find_map(|name| by_name(name.as_bytes()));
                 let fits = |class: &&Class| class.spec.above.zip(cost).is_some_and(|(above, cost)| cost >= above);
                 let above = |class: &Class| class.spec.above.unwrap_or_default();
                 let dearest = state.declared().filter(fits).max_by(|a, b| above(a).total_cmp(&above(b)));
-                dearest.or_else(|| by_name(DEFAULT.as_bytes()))
+                offered.or(dearest).or_else(|| by_name(DEFAULT.as_bytes()))
             }
         };
         class.map_or(ClassChoice::Free, |class| ClassChoice::Class(class.id))

@@ -6,11 +6,14 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use accounts::BotClass;
 use message::{list, names};
+use params::classes::PREFETCH;
 use tables::no_hit::NoHit;
 use tables::tags::Tag;
 
 use super::body::Departure;
+use super::bots::CRAWL;
 use super::reason::NoHitReason;
 use super::verdict::ReqVerdict;
 use super::{Req, ReqStep};
@@ -90,11 +93,12 @@ impl Req {
         let classes = &self.client.sess.engine.requests.classes;
         let cost = classes.cost_key(self.ask.head.get(names::HOST).unwrap_or_default(), self.ask.head.url());
         let named = self.settings.class.as_ref().map(|name| name.as_bytes());
-        let is_speculative = self.is_speculative();
-        let choice = match classes.choose(named, cost, is_speculative) {
+        let offers = [(CRAWL, self.client.bot_class == BotClass::Crawl), (PREFETCH, self.is_speculative())];
+        let offered: Vec<&str> = offers.iter().filter(|(_, applies)| *applies).map(|(name, _)| *name).collect();
+        let choice = match classes.choose(named, cost, &offered) {
             ClassChoice::Unknown => {
                 let name = String::from_utf8_lossy(named.unwrap_or_default()).into_owned();
-                let other = classes.choose(None, cost, is_speculative);
+                let other = classes.choose(None, cost, &offered);
                 self.log.putf(Tag::VclError, format_args!("req.class: no class {name} is declared"));
                 other
             }

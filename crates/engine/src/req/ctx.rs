@@ -21,6 +21,7 @@ use vrt::value::{BackendRef, Text};
 use vrt::{Ctx, Machine, Privates, RunOutcome, Value, VclFailure};
 
 use super::Req;
+use super::bots::{self, BotView};
 use super::esi::EsiContext;
 use super::filter_list::FilterFacts;
 use super::settings::{BackendHint, BodyKey, ReqSettings};
@@ -209,6 +210,12 @@ impl Ctx for ReqView<'_, '_> {
             Var::ReqEsi => Value::Bool(!self.settings.disable_esi),
             Var::ReqClass => Value::String(Some(self.settings.class.clone().unwrap_or_else(|| Text::from("")))),
             Var::ReqClassState => Value::text(self.client.class_state.word()),
+            Var::ReqBotBudget => Value::Duration(self.bot_view().account().1),
+            Var::ReqBotClass => Value::text(self.bot_view().class().word()),
+            Var::ReqBotCost => Value::Duration(self.bot_view().account().0),
+            Var::ReqBotVerified => {
+                Value::String(Some(self.settings.verified_bot.clone().unwrap_or_else(|| Text::from(""))))
+            }
             Var::ReqEsiLevel => Value::Int(i64::from(self.esi.level())),
             Var::ReqGrace => Value::Duration(self.settings.lookup.max_grace.unwrap_or(-1.0)),
             Var::ReqTtl => Value::Duration(self.settings.lookup.max_ttl.unwrap_or(-1.0)),
@@ -281,6 +288,8 @@ impl Ctx for ReqView<'_, '_> {
                 self.settings.body_key = if vars::boolean(&value)? { BodyKey::Always } else { BodyKey::Never };
             }
             Var::ReqClass => self.settings.class = vars::text(value)?,
+            Var::ReqBotClass => self.settings.bot_class = bots::set_class(vars::text(value)?)?,
+            Var::ReqBotVerified => self.settings.verified_bot = vars::text(value)?,
             Var::ReqFilters if self.client.body.exists() && !self.client.body.is_unread() => {
                 return Err(VclFailure::new("req.filters not settable: the request's body was read already"));
             }
@@ -493,6 +502,10 @@ impl Ctx for ReqView<'_, '_> {
 }
 
 impl ReqView<'_, '_> {
+    fn bot_view(&self) -> BotView<'_> {
+        BotView { client: self.client, ask: self.ask, settings: self.settings }
+    }
+
     fn choice(&mut self) -> DirectorChoice<'_> {
         DirectorChoice {
             sess: &self.client.sess,

@@ -38,6 +38,7 @@ impl Req {
                     self.mark("Fetch");
                 }
                 main.cache_hit.tally();
+                self.note_hit();
                 if self.verdict.in_grace() {
                     main.cache_hit_grace.inc();
                 }
@@ -94,6 +95,6 @@ impl Req {
             self.engine().main.bgfetch_no_thread.inc();
             self.engine().main.fetch_no_thread.inc();
         }
-        Some(FetchTurn::new(worker, slot?))
+        Some(FetchTurn::new(worker, self.charge_unjudged(), slot?))
     }
 }

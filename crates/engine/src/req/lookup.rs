@@ -152,6 +152,7 @@ impl Req {
             Found::Hit(obj) => self.found(obj, reader, None),
             Found::Grace { stale, busy } => self.found(stale, reader, busy.map(Box::new)),
             Found::Miss(busy) => self.missed(Box::new(busy), None),
+            Found::MissStale { stale, .. } if self.is_stale_good_enough(&stale) => self.found(stale, reader, None),
             Found::MissStale { busy, stale } => self.missed(Box::new(busy), Some(stale)),
             Found::HitForMiss { busy, xid, ttl_left, stale } => {
                 self.log.record(Tag::HitMiss).num(xid.log_id()).sp_fixed6(ttl_left);

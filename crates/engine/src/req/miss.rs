@@ -58,9 +58,10 @@ impl Req {
         ReqStep::Synth(SynthOrder::for_later(503, ProxyError::ProxyInternalError, "memory_limit"))
     }
 
-    /// Takes a worker of the request's class, then a slot, for the next fetch. `Err` is the step to go to instead.
+    /// Takes permission if the client crawls, a worker of the request's class, then a slot, for the next fetch. `Err` is the step to go to instead.
     pub(super) async fn take_turn(&mut self, transport: &mut dyn Transport) -> Result<FetchTurn, ReqStep> {
+        let charge = self.take_permission(transport).await?;
         let worker = self.take_worker(transport).await?;
-        Ok(FetchTurn::new(worker, self.take_slot(transport).await?))
+        Ok(FetchTurn::new(worker, charge, self.take_slot(transport).await?))
     }
 }

@@ -13,6 +13,7 @@
 
 mod body;
 mod body_key;
+mod bots;
 mod challenge;
 mod class;
 mod ctx;

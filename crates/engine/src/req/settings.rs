@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use accounts::BotClass;
 use backend::Director;
 use cache::LookupOptions;
 use storage::Store;
@@ -23,6 +24,10 @@ pub(crate) struct ReqSettings {
     pub backend_hint: BackendHint,
     pub storage: Option<Text>,
     pub class: Option<Text>,
+    /// `req.bot.class`, once VCL has set it.
+    pub bot_class: Option<BotClass>,
+    /// `req.bot.verified`: the bot whose identity VCL has verified.
+    pub verified_bot: Option<Text>,
     pub client_identity: Option<Text>,
     /// `req.filters`: those of the request's body.
     pub body_filters: Option<Text>,

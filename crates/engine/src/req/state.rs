@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use ::accounts::BotClass;
 use ::cache::{Digest, DigestBuilder};
 use base::Real;
 use message::Head;
@@ -39,6 +40,7 @@ pub struct ReqClient {
     pub(crate) gives_up: bool,
     pub(crate) is_piped: bool,
     pub(crate) class_state: ClassState,
+    pub(crate) bot_class: BotClass,
     pub(crate) waited: Waited,
 }
 
@@ -55,6 +57,7 @@ impl ReqClient {
             gives_up: false,
             is_piped: false,
             class_state: ClassState::None,
+            bot_class: BotClass::Reader,
             waited: Waited::default(),
         }
     }

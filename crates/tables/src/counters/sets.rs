@@ -409,6 +409,12 @@ set! {
     bot_directory_fail: Counter Info Integer "" "Fetches of key directories of bots without keys" => "An Error record says why. They are also counted in bot_directory_fetches.";
     bot_directory_refused: Counter Info Integer "" "Signed requests whose key directory couldn't be fetched yet" => "Too many other directories were being fetched or are remembered.";
     bot_nonce_full: Counter Info Integer "" "Signed requests whose nonce couldn't be remembered" => "All nonces, or the share of the agent, are in use. See the argument nonces of botauth.verifier.";
+    bot_crawl: Counter Info Integer "" "Requests of crawlers that needed a backend" => "See the parameter bots. A Notice record of the request has the reason.";
+    bot_crawl_stale: Counter Info Integer "" "Requests of crawlers that got an expired object" => "Only with bots=on. They aren't counted in bot_crawl.";
+    bot_crawl_waited: Counter Info Integer "" "Requests of crawlers that waited for their share of the backends' time";
+    bot_crawl_refused: Counter Info Integer "" "Requests of crawlers that were refused" => "The wait would have exceeded bots_patience.";
+    bot_crawl_us: Counter Info Integer "" "Backend time of crawlers and verified bots, in microseconds" => "Only with bots=on.";
+    bot_reader_us: Counter Info Integer "" "Backend time of all other requests, in microseconds" => "While bots isn't off. Refreshes of stale objects are counted, too.";
 }
 
 set! {

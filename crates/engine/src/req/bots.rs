@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A request in the accounts of its client (`crate::bots`): its hit is noted, or it is judged before its fetch and may have to wait or to go.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use accounts::{Admission, Ask, BotClass, Caller, Ledger, Origin, Overdrawn, Shape, Verdict};
+use base::Mono;
+use cache::ObjRef;
+use message::names;
+use tables::no_hit::NoHit;
+use tables::tags::Tag;
+use vrt::VclFailure;
+use vrt::value::Text;
+
+use super::body::Departure;
+use super::class::ClassState;
+use super::reason::NoHitReason;
+use super::settings::ReqSettings;
+use super::state::{ReqAsk, ReqClient};
+use super::verdict::ReqVerdict;
+use super::{Req, ReqStep};
+use crate::bots::{FetchCharge, Judged, object_of};
+use crate::classes::ClassRefusal;
+use crate::synthetic::SynthOrder;
+use crate::transport::Transport;
+
+pub(super) const CRAWL: &str = "crawl";
+
+/// The class that `req.bot.class` is set to; `None`: the verdict's.
+pub(super) fn set_class(word: Option<Text>) -> Result<Option<BotClass>, VclFailure> {
+    match word.as_ref().map_or(&[][..], |word| word.as_bytes()) {
+        b"" => Ok(None),
+        b"reader" => Ok(Some(BotClass::Reader)),
+        b"crawl" => Ok(Some(BotClass::Crawl)),
+        b"verified" => Err(VclFailure::new("req.bot.class: set req.bot.verified to the bot's name instead")),
+        _ => Err(VclFailure::new("req.bot.class must be reader, crawl or empty")),
+    }
+}
+
+fn host_of(url: &[u8]) -> &[u8] {
+    let start = url.windows(3).position(|three| three == b"://").map_or(0, |at| at + 3);
+    let rest = url.get(start..).unwrap_or_default();
+    rest.split(|b| *b == b'/').next().unwrap_or_default()
+}
+
+/// The parts of a request that its account depends on.
+pub(super) struct BotView<'a> {
+    pub client: &'a ReqClient,
+    pub ask: &'a ReqAsk,
+    pub settings: &'a ReqSettings,
+}
+
+impl BotView<'_> {
+    fn caller(&self) -> Rc<Caller> {
+        let agent = self.ask.original.get("User-Agent").unwrap_or_default();
+        let identity = self.settings.client_identity.as_ref().map(|text| text.as_bytes());
+        let verified = self.settings.verified_bot.as_ref().map_or(&[][..], |name| name.as_bytes());
+        self.client.sess.caller(agent, identity, verified)
+    }
+
+    fn ask(&self) -> Ask {
+        let head = &self.ask.original;
+        let host = head.get(names::HOST).unwrap_or_default();
+        let referer = match head.get("Referer") {
+            None => Origin::Unnamed,
+            Some(url) if !host.is_empty() && host_of(url).eq_ignore_ascii_case(host) => Origin::Own,
+            Some(_) => Origin::Other,
+        };
+        let shape = Shape {
+            referer,
+            has_cookie: head.has(names::COOKIE),
+            has_language: head.has("Accept-Language"),
+            has_metadata: head.has("Sec-Fetch-Site") || head.has("Sec-Fetch-Dest"),
+        };
+        Ask { object: object_of(&self.ask.digest), shape }
+    }
+
+    /// The class that VCL has set, else the verdict on what is known so far.
+    pub fn class(&self) -> BotClass {
+        if let Some(class) = self.settings.bot_class {
+            return class;
+        }
+        let verdict = self.with_books(|ledger, caller, now| ledger.judge(caller, self.ask(), now));
+        verdict.map_or(BotClass::Reader, |verdict| verdict.class)
+    }
+
+    /// Seconds of the backends' time that the client was charged with, and that its budget has.
+    pub fn account(&self) -> (f64, f64) {
+        let known = self.with_books(|ledger, caller, now| (ledger.cost(caller, now), ledger.budget_level(caller, now)));
+        known.unwrap_or_default()
+    }
+
+    fn with_books<T>(&self, work: impl FnOnce(&mut Ledger, &Caller, Mono) -> T) -> Option<T> {
+        let engine = &self.client.sess.engine;
+        if !engine.requests.bots.is_on() {
+            return None;
+        }
+        let caller = self.caller();
+        self.client.sess.flush_hits();
+        engine.requests.bots.with(|ledger| work(ledger, &caller, engine.clock.mono()))
+    }
+}
+
+impl Req {
+    fn bot_view(&self) -> BotView<'_> {
+        BotView { client: &self.client, ask: &self.ask, settings: &self.settings }
+    }
+
+    #[inline]
+    pub(super) fn note_hit(&self) {
+        if self.engine().requests.bots.is_on() && !self.esi.is_fragment() {
+            let view = self.bot_view();
+            drop(view.caller());
+            self.client.sess.note_hit(view.ask());
+        }
+    }
+
+    /// The charge for a fetch that isn't judged: a refresh, a slice, a fragment.
+    pub(crate) fn charge_unjudged(&self) -> Option<Box<FetchCharge>> {
+        let is_counted = self.engine().requests.bots.is_on() && self.client.trial.is_none();
+        is_counted.then(|| Box::new(FetchCharge::new(&self.client.sess, self.bot_view().caller(), None)))
+    }
+
+    /// Before a fetch: judges the client. A crawler waits for its share of the backends' time. `Err` is the step to go to instead.
+    pub(super) async fn take_permission(
+        &mut self,
+        transport: &mut dyn Transport,
+    ) -> Result<Option<Box<FetchCharge>>, ReqStep> {
+        if !self.engine().requests.bots.is_on() {
+            return Ok(None);
+        }
+        if self.esi.is_fragment() || self.is_of_peer() {
+            return Ok(self.charge_unjudged());
+        }
+        let view = self.bot_view();
+        let (client, ask) = (view.caller(), view.ask());
+        self.client.sess.flush_hits();
+        let engine = self.engine();
+        let judged = engine.requests.bots.judge(client, ask, engine.clock.mono(), self.settings.bot_class);
+        let Some(Judged { caller, verdict, entry }) = judged else { return Ok(None) };
+        self.client.bot_class = verdict.class;
+        if verdict.class != BotClass::Reader {
+            self.tell_crawl(&verdict);
+        }
+        match entry {
+            None => Ok(Some(Box::new(FetchCharge::new(&self.client.sess, caller, None)))),
+            Some(Ok(admission)) => {
+                let charge = Box::new(FetchCharge::new(&self.client.sess, caller, Some(admission)));
+                // Boxed: it is rare.
+                Box::pin(self.wait_for_share(charge, admission, transport)).await.map(Some)
+            }
+            Some(Err(overdrawn)) => Err(self.refuse_crawl(&verdict, overdrawn)),
+        }
+    }
+
+    fn tell_crawl(&mut self, verdict: &Verdict) {
+        if verdict.class == BotClass::Crawl {
+            self.engine().main.bot_crawl.inc();
+        }
+        self.log.putf(Tag::Notice, format_args!("lacquer: bots: {verdict}"));
+    }
+
+    async fn wait_for_share(
+        &mut self,
+        charge: Box<FetchCharge>,
+        admission: Admission,
+        transport: &mut dyn Transport,
+    ) -> Result<Box<FetchCharge>, ReqStep> {
+        if admission.wait <= 0.0 {
+            return Ok(charge);
+        }
+        self.engine().main.bot_crawl_waited.inc();
+        self.log.flush();
+        let sleep = rt::sleep(Duration::from_secs_f64(admission.wait));
+        let ended = self.drive_until(Departure::Closed, transport, sleep).await;
+        self.mark("Bots");
+        if ended.is_none() {
+            self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, "the client is gone"));
+            return Err(self.end_reset());
+        }
+        self.client.waited.class += admission.wait as f32;
+        Ok(charge)
+    }
+
+    fn refuse_crawl(&mut self, verdict: &Verdict, Overdrawn { retry_after }: Overdrawn) -> ReqStep {
+        self.engine().main.bot_crawl_refused.inc();
+        self.client.class_state = ClassState::Full;
+        self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, format!("bots: {verdict}")));
+        self.log.put(Tag::Error, b"bots: the crawlers' share of the backends' time is used up");
+        let refusal =
+            ClassRefusal { class: CRAWL.into(), is_late: false, retry_after: retry_after.ceil() as u32, token: None };
+        ReqStep::Synth(SynthOrder { status: self.params.bots_status as u16, ..SynthOrder::of_refusal(refusal) })
+    }
+
+    /// True if the client crawls and gets this expired object instead of a fetch.
+    pub(super) fn is_stale_good_enough(&mut self, stale: &ObjRef) -> bool {
+        let bots = &self.engine().requests.bots;
+        let is_possible = bots.enforces() && !self.settings.rfc9111 && !self.esi.is_fragment();
+        if !is_possible || stale.flags().is_passed() || self.is_to_be_read(stale) {
+            return false;
+        }
+        let is_crawl = self.bot_view().class() == BotClass::Crawl;
+        if is_crawl {
+            self.engine().main.bot_crawl_stale.inc();
+            self.verdict.take_stale();
+        }
+        is_crawl
+    }
+}

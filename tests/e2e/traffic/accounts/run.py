@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""`--bots` (docs/bots.md): crawlers that change their address with each request use up a share of the origin's time, are refused then, and get expired
+objects; readers, verified bots and requests that VCL exempts aren't refused. What the log, the counters and VCL say."""
+import pathlib
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from bed.daemon import CliError, Varnishd
+from bed.http import Client
+from bed.logs import Saved
+from bed.origin import Origin, simple
+from bed.report import Report, options, until
+
+LIMIT = 30  # seconds; ends a wait for what never comes
+WORK = 0.02  # seconds of the origin's work for each response
+# The bucket holds 1 s of the origin's time, and nearly nothing comes in.
+SETTINGS = ["-p", "bots_least=0.001", "-p", "bots_share=0", "-p", "bots_patience=0"]
+CRAWLERS = 200
+
+VCL = """vcl 4.1;
+import purge;
+backend default { .host = "%s"; .port = "%d"; }
+sub vcl_recv {
+    if (req.http.Set) { set req.bot.class = req.http.Set; }
+    if (req.http.Verified) { set req.bot.verified = req.http.Verified; }
+    if (req.method == "EXPIRE") { set req.method = "GET"; return (hash); }
+}
+sub vcl_hit { if (req.http.Expire) { purge.soft(0s, 0s, 60s); return (synth(200)); } }
+sub vcl_miss { if (req.http.Expire) { return (synth(404)); } }
+sub answer { set resp.http.Class = req.bot.class; set resp.http.Cost = req.bot.cost; set resp.http.Budget = req.bot.budget; }
+sub vcl_deliver { call answer; }
+sub vcl_synth { call answer; }
+"""
+
+
+class Works:
+    """An origin that works for a while on each response."""
+
+    def __init__(self):
+        self.asked = []
+
+    def answer(self, _method, path, _fields):
+        self.asked.append(path)
+        time.sleep(WORK)
+        return "Cache-Control: max-age=600\r\n", b"page"
+
+
+def ask(v, address, path, fields=()):
+    with Client(v.address, timeout=LIMIT) as client:
+        client.send(f"PROXY TCP4 {address} 192.0.2.1 4000 80\r\n".encode())
+        return client.request(path, [("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) Firefox/144.0"), *fields])
+
+
+def address(n):
+    return f"10.{n % 250}.{n // 250 % 250}.7"
+
+
+def crawl(v, first):
+    return [ask(v, address(n), f"/crawled/{n}").status for n in range(first, first + CRAWLERS)]
+
+
+def counter(v, name):
+    return v.counter(f"MAIN.{name}")
+
+
+def enforced(report, program):
+    work = Works()
+    with Origin(simple(work.answer)) as origin, Varnishd(
+            program, ["--bots=on", *SETTINGS, "-a", "127.0.0.1:0,PROXY"], vcl=VCL % origin.address) as v, Saved(v, v.dir / "log") as log:
+        ask(v, "192.0.2.9", "/known"), ask(v, "198.51.100.9", "/known")
+        report.check(ask(v, "192.0.2.9", "/known").get("Class") == "reader", "a client that reads is a reader")
+        statuses = crawl(v, 0)
+        report.check(set(statuses) == {200, 429} and statuses[0] == 200 and statuses[-1] == 429, f"crawlers use up their share: {statuses}")
+        report.check(len(work.asked) < CRAWLERS - 50, f"the origin is spared: {len(work.asked)} requests")
+        r = ask(v, address(900), "/crawled/900")
+        report.check(r.status == 429 and int(r.get("Retry-After")) >= 1 and r.get("Class") == "crawl", f"a refused request: {r} {r.fields}")
+        report.check(float(r.get("Budget")) < 0.2, f"req.bot.budget: {r.get('Budget')}")
+        report.check(ask(v, address(901), "/known").status == 200, "a hit is never refused")
+        report.check(ask(v, address(902), "/exempt", [("Set", "reader")]).status == 200, "VCL exempts a request")
+        report.check(ask(v, address(903), "/verified", [("Verified", "good.example")]).status == 200, "a verified bot has a budget of its own")
+        report.check(ask(v, address(904), "/wrong", [("Set", "nonsense")]).status == 503, "a class that doesn't exist fails VCL")
+        report.check(float(ask(v, "192.0.2.9", "/known").get("Cost")) >= WORK / 2, "req.bot.cost is what a client was charged with")
+        ask(v, "192.0.2.9", "/known", [("Expire", "1")])
+        before = len(work.asked)
+        r = ask(v, address(905), "/known", [("Set", "crawl")])
+        report.check(r.status == 200 and len(work.asked) == before, f"a crawler gets an expired object: {r}")
+        r = ask(v, "192.0.2.9", "/known")
+        report.check(r.status == 200 and len(work.asked) == before + 1, f"a reader gets a fresh one: {r}")
+        report.check(counter(v, "bot_crawl_stale") == 1 and counter(v, "bot_crawl_refused") == statuses.count(429) + 1,
+                     f"counters: {counter(v, 'bot_crawl_stale')} stale, {counter(v, 'bot_crawl_refused')} refused")
+        report.check(until(LIMIT, lambda: log.has(b"lacquer: bots: verified 1.00: good.example")), "a verified bot is logged")
+        report.check(log.has(b"lacquer: bots: crawl 1.00: new client; nobody else asked for what"), "a verdict is logged with its reason")
+        report.check(log.has(b"bots: the crawlers' share of the backends' time is used up"), "a refusal is logged")
+        v.cli.ask("param.set bots observe")
+        refused = counter(v, "bot_crawl_refused")
+        statuses = crawl(v, 2000)
+        report.check(set(statuses) == {200} and counter(v, "bot_crawl_refused") == refused, "observe refuses nobody")
+        v.cli.ask("param.set bots off")
+        r = ask(v, address(906), "/off")
+        report.check((r.get("Class"), r.get("Cost")) == ("reader", "0.000"), f"off: {r.fields}")
+
+
+def values(report, program):
+    with Varnishd(program, backend=("127.0.0.1", 1)) as v:
+        for setting, words in (("bots maybe", "Must be off, observe or on"), ("bots_status 200", "400"), ("bots_share 100", "99")):
+            try:
+                v.cli.ask(f"param.set {setting}")
+                report.check(False, f"{setting} is refused")
+            except CliError as error:
+                report.check(words in str(error), f"{setting}: {error}")
+    run = subprocess.run([program, "--bots=sometimes", "-b", "none", "-F"], capture_output=True, text=True, timeout=LIMIT)
+    report.check(run.returncode != 0 and "Must be off, observe or on" in run.stdout + run.stderr, f"--bots=sometimes: {run.stdout}{run.stderr}")
+
+
+def main():
+    o = options(__doc__, [enforced, values])
+    report = Report("accounts")
+    for case in o.cases:
+        case(report, o.varnishd)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
