@@ -13,6 +13,7 @@ SKEW = 0.9  # exponent of their popularity
 FRESH = 20_000_000  # numbers of pages from here on are new content
 START = 1_790_000_000  # seconds since 1970 at which a log begins
 
+HOST = "site.example"
 BROWSERS = tuple(
     f"Mozilla/5.0 ({system}) {engine}"
     for system in ("Windows NT 10.0; Win64; x64", "Macintosh; Intel Mac OS X 10_15_7", "X11; Linux x86_64", "Linux; Android 10; K")
@@ -176,6 +177,10 @@ READERS = {"flash crowd": Crowd.flash_crowd, "company": Crowd.company, "feed rea
 CRAWLERS = {"crawlers": Crowd.crawlers, "imitators": Crowd.imitators, "false googlebots": Crowd.false_googlebots}
 
 
+def referer_of(ask):
+    return f"https://{HOST}{ask.referer}" if ask.referer.startswith("/") else ask.referer
+
+
 def stamp(at):
     return time.strftime("%d/%b/%Y:%H:%M:%S +0000", time.gmtime(START + at))
 
@@ -183,5 +188,5 @@ def stamp(at):
 def log_lines(asks, handling=None):
     """Lines of nginx's and Apache's combined log, with the cookie as a further word, and where the response came from if `handling` gives it for each."""
     for ask in asks:
-        line = f'{ask.client} - - [{stamp(ask.at)}] "GET {ask.path} HTTP/1.1" 200 8000 "{ask.referer or "-"}" "{ask.agent}" "{ask.cookie or "-"}"'
+        line = f'{ask.client} - - [{stamp(ask.at)}] "GET {ask.path} HTTP/1.1" 200 8000 "{referer_of(ask) or "-"}" "{ask.agent}" "{ask.cookie or "-"}"'
         yield f"{line} {handling[ask.path]}" if handling else line

@@ -6,6 +6,8 @@ import collections
 import dataclasses
 import itertools
 
+from .crowds import HOST, referer_of
+
 PATIENCE = 10.0  # seconds after which a visitor leaves
 BACKLOG = 511  # requests that wait before the origin; PHP-FPM's default
 COST = 0.020  # seconds of the origin's work for each response
@@ -151,8 +153,8 @@ async def read_body(reader, head):
 
 
 def request(ask, number):
-    lines = [f"GET {ask.path} HTTP/1.1", "Host: site.example", f"User-Agent: {ask.agent}", "Accept: text/html,application/xhtml+xml,*/*;q=0.8",
+    lines = [f"GET {ask.path} HTTP/1.1", f"Host: {HOST}", f"User-Agent: {ask.agent}", "Accept: text/html,application/xhtml+xml,*/*;q=0.8",
              "Accept-Language: en-GB,en;q=0.7", "Accept-Encoding: gzip, deflate, br, zstd", f"Sec-Fetch-Dest: {ask.dest}", f"X-Bed: {number} {ask.who}"]
-    lines += [f"Referer: https://site.example{ask.referer}" if ask.referer.startswith("/") else f"Referer: {ask.referer}"] if ask.referer else []
+    lines += [f"Referer: {referer_of(ask)}"] if ask.referer else []
     lines += [f"Cookie: {ask.cookie}"] if ask.cookie else []
     return ("\r\n".join(lines) + "\r\n\r\n").encode()

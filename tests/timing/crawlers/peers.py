@@ -56,7 +56,7 @@ HAPROXY_FRONT = (
 
 def servers(ours, with_peers):
     """{name: function that starts it before an origin's address}"""
-    found = {"lacquer": varnish(ours)}
+    found = {"lacquer": varnish(ours), "lacquer --bots=on": varnish(ours, ["--bots=on"])}
     if not with_peers:
         return found
     genuine = "/usr/sbin/varnishd"
