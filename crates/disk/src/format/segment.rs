@@ -16,9 +16,10 @@ pub const LINE: usize = 40;
 /// The generation in a segment's first block, if the store `store_id` has written that there.
 pub fn decode_head(block: &[u8], store_id: u64, index: u32) -> Option<u64> {
     let mut words = WordReader(block);
-    let is_ours = words.array()? == *HEAD_MAGIC && words.u64()? == store_id;
+    let is_ours = (words.array()?, words.u64()?) == (*HEAD_MAGIC, store_id);
     let (generation, own_index) = (words.u64()?, words.u32()?);
-    let is_whole = words.u32()? == checksum(store_id, &block[..28]);
+    let covered = block.len() - words.0.len();
+    let is_whole = words.u32()? == checksum(store_id, &block[..covered]);
     (is_ours && is_whole && own_index == index && generation != 0).then_some(generation)
 }
 
@@ -106,7 +107,7 @@ impl Trailer {
     /// The trailer in one of a segment's last two blocks, if it is that of `generation`.
     pub fn decode(block: &[u8], store_id: u64, generation: u64) -> Option<Trailer> {
         let mut words = WordReader(block);
-        let is_ours = words.array()? == *END_MAGIC && words.u64()? == store_id;
+        let is_ours = (words.array()?, words.u64()?) == (*END_MAGIC, store_id);
         let own = Trailer {
             generation: words.u64()?,
             end: words.u32()?,
@@ -189,6 +190,9 @@ mod tests {
         let block = encode_head(5, 3, 77);
         assert_eq!(decode_head(&block, 5, 3), Some(77));
         assert_eq!((decode_head(&block, 5, 4), decode_head(&block, 6, 3)), (None, None));
+        for cut in 0..32 {
+            assert_eq!((decode_head(&block[..cut], 5, 3), decode_head(&[7; 32][..cut], 5, 3)), (None, None), "{cut}");
+        }
 
         let line = FooterLine { key: [1; 16], ban_seq: 9, offset: 64, expiry: 8, units: 7, body_kb: 6 };
         let removals = [Removal::Key { key: [2; 16], before: 4 }, Removal::Record { generation: 1, at: 2 }];

@@ -21,6 +21,14 @@ const OPTIONS: [&str; 34] = [
 const NUMBERS: [&str; 7] =
     ["max-conn=", "connect-timeout=", "weight=", "basetime=", "ttl=", "connect-fail-limit=", "standby="];
 
+/// A port that isn't a number. Squid takes any service that the machine knows, too.
+fn odd_port(line: &Line) -> Option<String> {
+    let text = line.word(3);
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok_and(|port| port > 0);
+    let is_port = is_number || matches!(text, "http" | "https");
+    (!is_port).then(|| format!("{text:?} is no port: write its number, from 1 to 65535"))
+}
+
 /// The first value that squid doesn't take, with what is wanted.
 fn odd_value(line: &Line) -> Option<String> {
     let is_number = |text: &str| text.parse::<i32>().is_ok();
@@ -69,7 +77,7 @@ impl Squid {
         if let Some(odd) = texts.find(|text| !is_address(text)) {
             return migrated.refuse(&line.place, "cache_peer", format!("{odd:?} is no name, address or port"));
         }
-        if let Some(odd) = odd_value(line) {
+        if let Some(odd) = odd_port(line).or_else(|| odd_value(line)) {
             return migrated.refuse(&line.place, "cache_peer", odd);
         }
         let known_as = folded(line.option("name=").unwrap_or(line.word(1)));

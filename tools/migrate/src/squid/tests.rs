@@ -12,6 +12,18 @@ fn of(text: &'static str) -> Migrated {
 }
 
 #[test]
+fn the_port_of_a_peer() {
+    let peer = |port: &str| notes(&format!("http_port 80 accel\ncache_peer 10.0.0.1 parent {port} 0 originserver\n")).1;
+    for port in ["80]", "0", "65536", "frob"] {
+        let refused = format!("{port:?} is no port: write its number, from 1 to 65535");
+        assert!(peer(port).iter().any(|note| note.contains(&refused)), "{port}: {:#?}", peer(port));
+    }
+    for port in ["80", "http", "65535"] {
+        assert!(!peer(port).iter().any(|note| note.contains("no port")), "{port}");
+    }
+}
+
+#[test]
 fn an_accelerator() {
     let migrated = of(
         "http_port 80 accel defaultsite=www.a.org vhost\ncache_peer 10.0.0.1 parent 8080 0 no-query originserver name=app\nacl ours dstdomain .a.org\ncache_peer_access app allow ours\nhttp_access allow ours\nhttp_access deny all\ncache_mem 256 MB\n",
