@@ -47,6 +47,7 @@ thread_local! {
 pub(crate) fn trim() {
     RUNNERS.with(Runners::trim);
     request::trim();
+    transport::trim();
 }
 
 /// The connection goes on as HTTP/2: its client's preface comes next, unless it is in the input already.

@@ -7,12 +7,14 @@
 mod build;
 mod malformed;
 mod out;
+mod prepared;
 
 use message::chars::{is_blank, is_name, is_value};
 
 pub use build::{FieldsRefusal, HeadBuilder, SectionFacts, SectionKind, SectionLimits};
 pub use malformed::{FieldFault, Malformed};
 pub use out::{connect_fields, request_fields, response_fields, trailer_fields};
+pub use prepared::PreparedRuns;
 
 /// True if name and value have only bytes that they may have. A colon may begin the name.
 pub fn is_checked_field(name: &[u8], value: &[u8]) -> bool {

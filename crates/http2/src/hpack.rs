@@ -10,5 +10,5 @@ mod encode;
 mod statics;
 
 pub use decode::{BadSection, HpackDecoder};
-pub use encode::{HpackEncoder, field};
+pub use encode::{HpackEncoder, field, status};
 pub use statics::{FIRST_DYNAMIC, name_index, static_field};

@@ -509,6 +509,28 @@ impl Head {
         Ok(())
     }
 
+    /// The lines in runs that follow each other in the arena, each with its text in wire form. A line that `is_apart` is
+    /// given alone, without a text.
+    pub fn runs(&self, is_apart: impl Fn(&Field<'_>) -> bool) -> impl Iterator<Item = (Option<&[u8]>, Fields<'_>)> {
+        let mut rest = &self.lines[..];
+        std::iter::from_fn(move || {
+            let first = rest.first()?;
+            let (mut count, mut text) = (1, None);
+            if !is_apart(&first.field(&self.arena)) {
+                let mut range = first.wire_range();
+                let follows =
+                    |line: &HeadLine, end| line.wire_range().start == end && !is_apart(&line.field(&self.arena));
+                while let Some(line) = rest.get(count).filter(|line| follows(line, range.end)) {
+                    (count, range.end) = (count + 1, line.wire_range().end);
+                }
+                text = Some(&self.arena[range]);
+            }
+            let (run, later) = rest.split_at(count);
+            rest = later;
+            Some((text, Fields::new(&self.arena, run)))
+        })
+    }
+
     /// Writes the fields and the empty line that ends a head, in wire form.
     pub fn write_fields(&self, out: &mut Vec<u8>) {
         let mut run = 0..0;
@@ -529,12 +551,15 @@ impl Head {
     }
 
     /// Makes sure that `more` bytes may be added to the arena, squeezing garbage out when that is what it takes.
+    #[inline]
     fn room(&mut self, more: usize) -> Result<(), LostHeader> {
-        let cap = self.limits.bytes as usize;
-        if self.arena.len().saturating_add(more) <= cap {
-            return Ok(());
-        }
-        if self.live_bytes().saturating_add(more) > cap {
+        let fits = self.arena.len().saturating_add(more) <= self.limits.bytes as usize;
+        if fits { Ok(()) } else { self.make_room(more) }
+    }
+
+    #[cold]
+    fn make_room(&mut self, more: usize) -> Result<(), LostHeader> {
+        if self.live_bytes().saturating_add(more) > self.limits.bytes as usize {
             return Err(LostHeader::NoSpace);
         }
         self.squeeze();

@@ -41,5 +41,5 @@ pub mod url_pattern;
 pub mod vary;
 
 pub use coding::{Coding, Codings};
-pub use head::{Field, Head, HeadLimits, HttpVersion, LostHeader};
+pub use head::{Field, Fields, Head, HeadLimits, HttpVersion, LostHeader};
 pub use liked::Liked;

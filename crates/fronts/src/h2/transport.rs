@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A stream as the engine's [`Transport`]: the request's body out of what has come, the response into what waits for its turn.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use engine::httplog::RESP;
 use engine::transport::{BodyLen, BodyState, RapidResets, ReqBodyError, SendError, Transport, TransportAcct, Tunnel};
+use http2::fields::PreparedRuns;
 use http2::{ErrorCode, RapidResetLimit};
 use message::{Head, hop};
 use rt::{Instant, Sleep};
@@ -25,6 +27,15 @@ use crate::waits::RecvWait;
 
 /// Text in records of a transaction whose client sends nothing.
 const STALLED_TEXT: &str = "stream is idle";
+
+thread_local! {
+    static RUNS: RefCell<PreparedRuns> = RefCell::default();
+}
+
+/// Frees what is kept for further responses.
+pub(super) fn trim() {
+    RUNS.take();
+}
 
 pub(super) struct H2 {
     mux: Rc<Mux>,
@@ -153,7 +164,7 @@ impl Transport for H2 {
         self.mux.with(|state| {
             let (codec, stream) = state.parts(self.place);
             let has_body = len != BodyLen::None;
-            let bytes = codec.send_head(stream.id, resp, !has_body);
+            let bytes = RUNS.with_borrow_mut(|runs| codec.send_prepared_head(stream.id, resp, !has_body, runs));
             stream.acct.resp_head += bytes as u64;
             (stream.download.is_begun, stream.download.since) = (true, Some(since));
             if !has_body {

@@ -7,7 +7,7 @@ use message::Head;
 use super::stream::Closed;
 use super::{Connection, Ending, Grant, Role, StreamOpenError};
 use crate::error::{ErrorCode, Http2Abuse};
-use crate::fields::{connect_fields, request_fields, response_fields, trailer_fields};
+use crate::fields::{PreparedRuns, connect_fields, request_fields, response_fields, trailer_fields};
 use crate::frame::{DEFAULT_FRAME_SIZE, END_STREAM, FrameHeader, HEADER_BYTES, Http2FrameType};
 use crate::hpack;
 use crate::settings::MAX_WINDOW;
@@ -136,14 +136,24 @@ impl Connection {
 
     /// Writes the head of a response, final or interim. Bytes of it without frame headers, 0 if the stream is gone.
     pub fn send_head(&mut self, id: u32, response: &Head, end: bool) -> usize {
+        self.send_section(id, response, end, |out| {
+            response_fields(response, &mut |name, value| hpack::field(out, name, value));
+        })
+    }
+
+    /// The same as [`Connection::send_head`], with what is known of other heads.
+    pub fn send_prepared_head(&mut self, id: u32, response: &Head, end: bool, runs: &mut PreparedRuns) -> usize {
+        self.send_section(id, response, end, |out| runs.write_response(response, out))
+    }
+
+    fn send_section(&mut self, id: u32, response: &Head, end: bool, fields: impl FnOnce(&mut Vec<u8>)) -> usize {
         let Some(stream) = self.streams.get_mut(id).filter(|stream| stream.sends()) else { return 0 };
         if end {
             stream.sent_all();
         } else if response.status() % 1000 >= 200 {
             stream.sent_head();
         }
-        let bytes = self
-            .write_section(id, end, |out| response_fields(response, &mut |name, value| hpack::field(out, name, value)));
+        let bytes = self.write_section(id, end, fields);
         self.streams.forget(id);
         bytes
     }

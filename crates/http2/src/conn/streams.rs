@@ -75,7 +75,8 @@ impl SendOrder {
 
     /// Changes a stream's position after its turn, or for another priority.
     fn requeue(&mut self, stream: &mut Stream) {
-        if stream.ready.is_some_and(|before| before != key(stream, self.turn)) {
+        // Among itself alone every place is the first.
+        if self.ready.len() > 1 && stream.ready.is_some_and(|before| before != key(stream, self.turn)) {
             self.leave(stream);
             self.enter(stream);
         }

@@ -141,6 +141,7 @@ impl<'a> HeadBuilder<'a> {
         }
     }
 
+    #[inline]
     fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), FieldFault> {
         let bytes = name.len() + value.len();
         let class = Class::of(name);
@@ -172,6 +173,7 @@ impl<'a> HeadBuilder<'a> {
         self.append(name, value)
     }
 
+    #[inline]
     fn append(&mut self, name: &[u8], value: &[u8]) -> Result<(), FieldFault> {
         self.head.append_known(name, &[value]).map_err(of_lost)
     }

@@ -3,7 +3,7 @@
 //! `take`: its name in any case, and its value.
 
 use message::chars::{is_value, is_value_char};
-use message::{Field, Head};
+use message::{Field, Fields, Head};
 
 use super::Class;
 
@@ -15,7 +15,7 @@ pub fn request_fields(head: &Head, scheme: &str, take: &mut (impl FnMut(&[u8], &
     if let Some(host) = head.get("host").filter(|host| !host.is_empty()) {
         take(b":authority", host);
     }
-    fields(head, true, take);
+    fields(head.iter(), true, take);
 }
 
 /// The fields of an extended CONNECT (RFC 8441): `head` is the request that HTTP/1 asks for that protocol with.
@@ -25,13 +25,13 @@ pub fn connect_fields(head: &Head, scheme: &str, protocol: &[u8], take: &mut (im
     take(b":scheme", scheme.as_bytes());
     take(b":path", head.url());
     take(b":authority", head.get("host").unwrap_or_default());
-    fields(head, true, take);
+    fields(head.iter(), true, take);
 }
 
 /// The fields of a response.
 pub fn response_fields(head: &Head, take: &mut (impl FnMut(&[u8], &[u8]) + ?Sized)) {
     take(b":status", &head.status_text());
-    fields(head, false, take);
+    fields(head.iter(), false, take);
 }
 
 /// The fields behind a body.
@@ -44,8 +44,8 @@ pub fn trailer_fields(head: &Head, take: &mut (impl FnMut(&[u8], &[u8]) + ?Sized
     }
 }
 
-fn fields(head: &Head, is_request: bool, take: &mut (impl FnMut(&[u8], &[u8]) + ?Sized)) {
-    for field in head.iter().filter(|field| !field.is_nominated()) {
+pub(super) fn fields(lines: Fields<'_>, is_request: bool, take: &mut (impl FnMut(&[u8], &[u8]) + ?Sized)) {
+    for field in lines.filter(|field| !field.is_nominated()) {
         match Class::of_any_case(field.name()) {
             Class::Connection | Class::Pseudo => {}
             Class::Host if is_request => {}

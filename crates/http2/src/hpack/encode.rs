@@ -10,6 +10,8 @@ const INDEXED: u8 = 0x80;
 const LITERAL: u8 = 0x00;
 /// Literal that nobody may index (6.2.3): what is worth guessing (7.1.3).
 const NEVER_INDEXED: u8 = 0x10;
+/// The entry of `:status` 200, the first of its name.
+const STATUS: u8 = 8;
 /// Bytes that a length takes.
 const MOST_INTEGER: usize = 6;
 const NAME_BITS: u32 = 4;
@@ -58,11 +60,16 @@ pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     text(out, value);
 }
 
+/// Appends the field `:status` of a response.
+#[inline]
+pub fn status(out: &mut Vec<u8>, text: [u8; 3]) {
+    if &text == b"200" { out.push(INDEXED | STATUS) } else { field(out, b":status", &text) }
+}
+
 /// The static entry of a field whose name's first one is `index`, where the value is the same, too: methods, schemes, usual statuses.
 #[inline]
 fn whole_field(index: u8, value: &[u8]) -> Option<u8> {
     const METHOD: u8 = 2;
-    const STATUS: u8 = 8;
     const LAST: u8 = 14;
     if !(METHOD..=STATUS).contains(&index) {
         return None;
