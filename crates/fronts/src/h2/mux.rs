@@ -484,3 +484,14 @@ fn left(limit: Duration, since: Mono, now: Mono) -> Duration {
     }
     limit.saturating_sub(Duration::try_from_secs_f64(now.since(since)).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With the two counts in front of it this is a size of which the allocator has blocks.
+    #[test]
+    fn an_idle_connection_keeps_a_kilobyte() {
+        assert!(size_of::<Mux>() <= 1024 - 16, "{} bytes", size_of::<Mux>());
+    }
+}

@@ -19,8 +19,14 @@ pub(super) struct Wire {
     /// Bytes of frame headers, and of frames that belong to no message.
     pub(super) acct: TransportAcct,
     section_bytes: u64,
-    frame: Option<FrameHeader>,
-    /// Payload of a frame, as far as it has come and is shown.
+    /// The frame that comes, where frames are logged.
+    shown: Option<Box<ShownFrame>>,
+}
+
+#[derive(Default)]
+struct ShownFrame {
+    header: Option<FrameHeader>,
+    /// Payload, as far as it has come and is shown.
     payload: Vec<u8>,
     left: usize,
 }
@@ -28,7 +34,7 @@ pub(super) struct Wire {
 impl Wire {
     pub(super) fn new(sess: &Rc<Sess>) -> Self {
         let acct = TransportAcct::default();
-        Wire { sess: sess.clone(), acct, section_bytes: 0, frame: None, payload: Vec::new(), left: 0 }
+        Wire { sess: sess.clone(), acct, section_bytes: 0, shown: None }
     }
 
     /// Some of a frame has come; its header, if that ended in it.
@@ -43,24 +49,27 @@ impl Wire {
                 Http2FrameType::Data => {}
                 _ => self.acct.req_body += u64::from(header.len),
             }
-            (self.frame, self.left) = (Some(header), header.len as usize);
         }
         if self.is_logged(&[Tag::H2RxHdr, Tag::H2RxBody, Tag::Debug]) {
-            self.log_received(payload);
+            self.log_received(header, payload);
         }
     }
 
     #[cold]
-    fn log_received(&mut self, payload: &[u8]) {
-        let Some(frame) = self.frame else { return };
-        let shown = payload.len().min(SHOWN_BYTES - self.payload.len());
-        self.payload.extend_from_slice(&payload[..shown]);
-        self.left = self.left.saturating_sub(payload.len());
-        if self.left > 0 {
+    fn log_received(&mut self, header: Option<FrameHeader>, payload: &[u8]) {
+        let shown = self.shown.get_or_insert_default();
+        if let Some(header) = header {
+            (shown.header, shown.left) = (Some(header), header.len as usize);
+        }
+        let Some(frame) = shown.header else { return };
+        let bytes = payload.len().min(SHOWN_BYTES - shown.payload.len());
+        shown.payload.extend_from_slice(&payload[..bytes]);
+        shown.left = shown.left.saturating_sub(payload.len());
+        if shown.left > 0 {
             return;
         }
-        let whole = std::mem::take(&mut self.payload);
-        self.frame = None;
+        let whole = std::mem::take(&mut shown.payload);
+        self.shown = None;
         self.record(Tag::H2RxHdr, &frame.to_bytes());
         if frame.len > 0 {
             self.record(Tag::H2RxBody, &whole);

@@ -4,12 +4,15 @@
 use super::stream::Closed;
 
 const REMEMBERED: u16 = 32;
+/// No number of a stream has this bit (RFC 9113 5.1.1).
+const BY_PEER: u32 = 1 << 31;
 /// Number of reset streams that are remembered: frames on their way may still come.
 const REMEMBERED_RESETS: u16 = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct PastStreams {
-    ended: Vec<(u32, Closed)>,
+    /// Numbers, with [`BY_PEER`] for those that the peer has reset.
+    ended: Vec<u32>,
     ended_at: u16,
     reset: Vec<u32>,
     reset_at: u16,
@@ -19,20 +22,22 @@ pub(super) struct PastStreams {
 
 impl PastStreams {
     pub(super) fn find(&self, id: u32) -> Option<Closed> {
-        if let Some(&(_, closed)) = self.ended.iter().find(|(past, _)| *past == id) {
-            return Some(closed);
+        if let Some(past) = self.ended.iter().find(|&past| past & !BY_PEER == id) {
+            return Some(if past & BY_PEER == 0 { Closed::Ended } else { Closed::ByPeer });
         }
         (id <= self.forgotten || self.reset.contains(&id)).then_some(Closed::ByUs)
     }
 
     pub(super) fn remember(&mut self, id: u32, closed: Closed) {
-        if closed == Closed::ByUs {
-            return self.remember_reset(id);
-        }
+        let past = match closed {
+            Closed::Ended => id,
+            Closed::ByPeer => id | BY_PEER,
+            Closed::ByUs => return self.remember_reset(id),
+        };
         if self.ended.len() < usize::from(REMEMBERED) {
-            self.ended.push((id, closed));
+            self.ended.push(past);
         } else {
-            self.ended[usize::from(self.ended_at)] = (id, closed);
+            self.ended[usize::from(self.ended_at)] = past;
             self.ended_at = (self.ended_at + 1) % REMEMBERED;
         }
     }
@@ -48,7 +53,7 @@ impl PastStreams {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.ended.capacity() * size_of::<(u32, Closed)>() + self.reset.capacity() * size_of::<u32>()
+        (self.ended.capacity() + self.reset.capacity()) * size_of::<u32>()
     }
 }
 
@@ -61,6 +66,7 @@ mod tests {
         let mut past = PastStreams::default();
         past.remember(1, Closed::ByPeer);
         past.remember(3, Closed::ByUs);
+        assert_eq!([1, 3, 5].map(|id| past.find(id)), [Some(Closed::ByPeer), Some(Closed::ByUs), None]);
         for n in 0..u32::from(REMEMBERED) {
             past.remember(5 + 2 * n, Closed::Ended);
         }
