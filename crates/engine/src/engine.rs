@@ -185,7 +185,7 @@ impl Engine {
     /// Checks that a ban can be made here.
     ///
     /// # Errors
-    /// It needs what no object has, or too many bans are being spread.
+    /// The ban tests tags that no object has, or too many bans are being spread.
     pub fn may_ban(&self, spec: &cache::BanSpec) -> Result<(), String> {
         if spec.has_url_key() && !self.params.load().tag_urls {
             return Err(NO_URL_TAGS.to_owned());

@@ -409,6 +409,21 @@ mod tests {
     }
 
     #[test]
+    fn a_missing_right_is_named_and_nothing_else_is_taken_for_one() {
+        let answers: [&[u8]; 3] = [
+            b"-NOPERM this user has no permissions to run the 'config|get' command\r\n",
+            b"-ERR unknown command 'CONFIG'\r\n",
+            b"*2\r\n$11\r\nappendfsync\r\n$8\r\neverysec\r\n",
+        ];
+        let mut session = session(answers.map(Vec::from).to_vec());
+        let facts = session.survey(clock::now() + Duration::from_secs(20));
+        let said: Vec<&str> = facts.iter().map(|fact| fact.value.as_deref().unwrap_or_else(|error| error)).collect();
+        assert!(said[0].ends_with("; allow it with ACL SETUSER USER +config|get"), "{said:?}");
+        assert_eq!(said[1..3], ["CONFIG GET appendfsync: ERR unknown command 'CONFIG'", "everysec"]);
+        assert!(said[3..].iter().all(|said| !said.contains("ACL SETUSER")), "{said:?}");
+    }
+
+    #[test]
     fn numbers_of_entries() {
         assert_eq!([&b"0-17"[..], b"1-17", b"17", b"0-", b"0-x"].map(number), [Some(17), None, None, None, None]);
     }

@@ -43,7 +43,7 @@ pub fn request(octets: &[u8]) {
     if limits.lenient {
         return;
     }
-    // What is sent on means the same to whoever reads it strictly: one head, and the same framing.
+    // A strict reader understands the forwarded head in the same way: one head, and the same framing.
     let (sent, mut again) = (written(&head), Head::new());
     let strict =
         Http1Limits { lone_lf: false, https_scheme: false, head_bytes: usize::MAX, line_bytes: usize::MAX, ..limits };

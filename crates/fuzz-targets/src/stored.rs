@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a disk or a log keeps, read again after anything may have happened to it.
+//! Formats of disks and logs, read again after anything may have happened to the bytes.
 
 use std::io;
 use std::sync::Mutex;

@@ -115,7 +115,7 @@ impl Bans {
         let mut pass = Pass { oldest_pin: Some(least_stored).filter(|&least| least != u64::MAX), ..Pass::default() };
         let (mut to, mut idle) = (None, IDLE);
         let young = |ban: &Ban| match &ban.spread {
-            // Its objects get their moments early, before these have passed.
+            // Objects get their moments early, before these have passed.
             Some(_) => f64::NEG_INFINITY,
             None => ban.mono.0 - (now.0 - params.ban_lurker_age),
         };

@@ -234,7 +234,7 @@ fn what_a_spread_ban_gave_survives_and_the_next_worker_gives_the_rest() {
         URLS.map(|n| worker.kit.verdict(&format!("/{n}")) == "grace+fetch").collect()
     };
     first.kit.cache.ban_text("over=40s obj.tag == k").unwrap();
-    // Those that were looked up have their moments when the worker dies.
+    // The objects that were looked up have their moments when the worker dies.
     URLS.take(20).for_each(|n| assert_eq!(first.kit.verdict(&format!("/{n}")), "hit"));
     let second = first.next();
     second.kit.pass(20.0);

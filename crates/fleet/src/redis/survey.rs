@@ -41,7 +41,10 @@ impl Session {
             return Err(format!("{named}: the server takes too long"));
         }
         let words: Vec<Vec<u8>> = command.iter().map(|word| word.as_bytes().to_vec()).collect();
-        self.ask(&words).map_err(|fault| format!("{named}: {fault}; allow it with ACL SETUSER USER {right}"))
+        self.ask(&words).map_err(|fault| match fault.0.starts_with("NOPERM") {
+            true => format!("{named}: {fault}; allow it with ACL SETUSER USER {right}"),
+            false => format!("{named}: {fault}"),
+        })
     }
 }
 

@@ -154,7 +154,7 @@ def crash(report, o):
         bed.readers.end()
         times = bed.pages.since(begin)
         report.check(not too_early(times, RATE), f"before its time: {too_early(times, RATE)}")
-        # What was being fetched when the worker died is fetched once more.
+        # The fetches that ran when the worker died are repeated.
         report.check(len(times) <= OBJECTS + READERS + 20, f"fetched again: {len(times)}")
         report.check(not bed.readers.wrong, f"wrong: {bed.readers.wrong[:3]}")
 
