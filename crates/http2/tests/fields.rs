@@ -210,7 +210,7 @@ fn limits_of_a_head() {
     let refused = |status, record: &str| Err((Some(status), record.to_owned()));
     assert!(fill(u64::MAX, &[("a", "b")]).is_ok());
     assert_eq!(fill(u64::MAX, &[("a", "b"), ("c", "d")]), refused(431, "Too many headers: c: d"));
-    // As a line of HTTP/1: `a: ` and the value.
+    // A line of HTTP/1 would be `a: ` and the value.
     assert!(fill(u64::MAX, &[("a", &"b".repeat(897))]).is_ok());
     assert_eq!(fill(u64::MAX, &[("a", &"b".repeat(898))]), refused(431, "Header too large: a: bbbbbbbbbbbbbbbbb"));
     assert_eq!(

@@ -155,7 +155,7 @@ class Grammar:
         return out
 
     def connection(self):
-        """What a client sends over one connection: one to three requests, or HTTP/2."""
+        """The octets of one client connection: one to three requests, or HTTP/2."""
         if self.r.random() < 0.1:
             return self.over_h2()
         octets = b"".join(self.request() for _ in range(self.r.choice([1, 1, 1, 2, 3])))

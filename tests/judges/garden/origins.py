@@ -216,7 +216,7 @@ KNOWN = {
     "twisted": python("twisted", "twisted"),
     "http.server": python("http.server", blind=("target",)),
     "node": App(["node", str(APPS / "app.js")], ["node"]),
-    "go": App(["go", "run", str(APPS / "app.go")], ["go"], env={"GO111MODULE": "off"}),
+    "go": App(["sh", "-c", f"go build -o $DIR/app {APPS / 'app.go'} && exec $DIR/app"], ["go"], env={"GO111MODULE": "off"}),
     "webrick": App(["ruby", str(APPS / "webrick.rb")], ["ruby"], ("target",)),
     "puma": App(["puma", "-q", "-t", "16:16", "-b", "tcp://127.0.0.1:$PORT", str(APPS / "app.ru")], ["puma"]),
     "unicorn": App(["unicorn", "-l", "127.0.0.1:$PORT", str(APPS / "app.ru")], ["unicorn"], ("underscores",)),

@@ -127,7 +127,7 @@ async fn serve(h3: &mut H3) -> Result<(), NoRequest> {
         }
         Ok(Some(refusal)) => {
             if matches!(refusal, HeadRefusal::TooLarge(_)) {
-                // It cost more than it was worth, as one that is reset.
+                // The head cost more than it was worth, as a stream that is reset does.
                 h3.link.note_reset();
             }
             refusal.answer(&mut req, h3);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What an origin answers: heads that split, interim responses, framings, ESI that includes itself. The client gets one well-formed response, or 503."""
+"""Responses of an origin: heads that split, interim responses, framings, ESI that includes itself. The client gets one well-formed response, or 503."""
 import re
 import socket
 
@@ -26,7 +26,7 @@ def origin():
 
 
 def answered(octets, expected, fields=(), path="/pass", lacks=(), body=None):
-    """What the origin answers; how the client's response ends: (status, end) pairs that are right."""
+    """Octets that the origin answers with; how the client's response ends: (status, end) pairs that are right."""
     def act(bed, name):
         at = f"{path}/{len(CASES)}"
         CASES[at] = octets

@@ -120,7 +120,7 @@ def by_host(bed, name):
 
 
 def early_pipe(bed, name):
-    """What follows a request for an upgrade isn't sent on as long as the origin has not answered 101."""
+    """Octets behind a request for an upgrade aren't sent on as long as the origin has not answered 101."""
     for fields in (["Upgrade: x", "Connection: upgrade"], ["Upgrade: x", "Connection: upgrade", "Content-Length: 5"]):
         seen(bed)
         body = b"hello" if len(fields) > 2 else b""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What published advisories on HTTP servers of 2024 to 2026 describe, sent to the whole program: each row says what must come of it.
+"""Attacks that advisories on HTTP servers of 2024 to 2026 describe, sent to the whole program: each row says what must come of it.
 
 After each row the worker is the same process, and an honest request is served. Floods of frames have suites of their own (h2, h3);
 docs/internals/advisories.md says which advisory is judged where.
