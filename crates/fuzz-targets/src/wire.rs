@@ -33,7 +33,7 @@ fn converse(mut conn: Connection, mut input: &[u8]) {
             assert!(body.end <= input.len());
             conn.consumed(*stream, body.len());
         }
-        if let Http2Event::Head { stream, .. } = step.event {
+        if let Http2Event::Head { stream, .. } | Http2Event::HeadTooLarge { stream, .. } = step.event {
             let mut answer = Head::new();
             answer.start_response(b"HTTP/1.1", 200).unwrap();
             conn.send_head(stream, &answer, true);
@@ -51,7 +51,9 @@ fn converse(mut conn: Connection, mut input: &[u8]) {
 }
 
 pub fn h2_connection(octets: &[u8]) {
-    let conn = Connection::server(Arc::new(Http2Config::default()), Mono(0.0));
+    let mut config = Http2Config::default();
+    config.limits.line_bytes = 200;
+    let conn = Connection::server(Arc::new(config), Mono(0.0));
     converse(conn, &[PREFACE, octets].concat());
 }
 

@@ -75,8 +75,10 @@ impl SendOrder {
 
     /// Changes a stream's position after its turn, or for another priority.
     fn requeue(&mut self, stream: &mut Stream) {
-        // Among itself alone every place is the first.
-        if self.ready.len() > 1 && stream.ready.is_some_and(|before| before != key(stream, self.turn)) {
+        let (place, is_alone) = (key(stream, self.turn), self.ready.len() == 1);
+        // The only stream of the list keeps its place in its band.
+        let is_moved = |before| if is_alone { before >> BAND_SHIFT != place >> BAND_SHIFT } else { before != place };
+        if stream.ready.is_some_and(is_moved) {
             self.leave(stream);
             self.enter(stream);
         }
@@ -370,6 +372,24 @@ mod tests {
         let all: Vec<_> = (0..8).flat_map(|urgency| [(urgency, false), (urgency, true)]).collect();
         let got = turns(&all, FAVOUR * BANDS);
         assert!(got[0] == 240 && got.iter().all(|&frames| frames > 0), "{got:?}");
+    }
+
+    #[test]
+    fn a_priority_that_changes_while_a_stream_is_alone_counts_beside_the_next() {
+        for (urgency, first) in [(0, 1), (7, 3)] {
+            let mut streams = Streams::default();
+            for (id, of_stream) in [(1, 5), (3, 3)] {
+                let mut stream = Stream::new(id, MAX_WINDOW, 0, 0.0);
+                stream.priority = Priority { urgency: of_stream, incremental: true };
+                stream.sent_head();
+                streams.push(stream);
+                if id == 3 {
+                    streams.prioritize(1, Priority { urgency, incremental: true });
+                }
+                streams.offer(id, true);
+            }
+            assert_eq!(streams.next(), Some(first));
+        }
     }
 
     #[test]
