@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use base::Mono;
 use base::lock::Mutex;
+use base::{Mono, Real};
 use storage::Stores;
 use storage::journal::{JournalEntry, JournalPeer};
 
@@ -170,7 +170,9 @@ impl Cache {
     fn carry_out_one(&self, entry: &JournalEntry) -> bool {
         match entry {
             JournalEntry::Ban(ban) => match BanSpec::decode(&ban.spec) {
-                Some(spec) => self.ban(spec),
+                // A worker of an earlier release doesn't say when.
+                Some(spec) if ban.real == 0.0 => self.ban(spec),
+                Some(spec) => _ = self.ban_made_at(spec, Real(ban.real)),
                 None => return false,
             },
             JournalEntry::Purge(purge) => {

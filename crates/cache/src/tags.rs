@@ -312,7 +312,13 @@ impl Tags {
         if !self.has_any() {
             return Vec::new();
         }
-        self.inner.lock().index.names_of(std::ptr::from_ref(oc) as usize)
+        self.inner.lock().index.names(std::ptr::from_ref(oc) as usize).map(Box::from).collect()
+    }
+
+    /// True if a purge by one of these keys means the object.
+    pub fn has_one(&self, oc: &Objcore, keys: &[Box<[u8]>]) -> bool {
+        let is_meant = |tag: &[u8]| keys.iter().any(|key| message::tags::covers(key, tag));
+        self.has_any() && self.inner.lock().index.names(std::ptr::from_ref(oc) as usize).any(is_meant)
     }
 
     fn count(&self, inner: &Inner) {

@@ -105,7 +105,7 @@ commands! {
     BackendList "backend.list" "backend.list [-j] [-p] [<backend_pattern>]" "List backends." "-p adds the state of probes." 0 Some(2), Worker [json];
     BackendSetHealth "backend.set_health" "backend.set_health <backend_pattern> [auto|healthy|sick]" "Set the health of matching backends." "auto: the probe decides. healthy and sick override the probe." 2 Some(2), Worker [];
     Ban "ban" "ban <field> <operator> <arg> [&& <field> <oper> <arg> ...]" "Ban objects for which all conditions hold." "over=<duration>, rate=<objects>/s or both before the first field spread the ban: its objects become stale one after the other, and keep grace and keep. obj.tag, obj.host and obj.prefix test the tags of objects." 3 None, Worker [split];
-    BanCancel "ban.cancel" "ban.cancel <id>" "Cancel a ban that is being spread." "Objects that aren't stale yet keep the TTL that they had. Applies to this node only. ban.spreads shows the IDs." 1 Some(1), Worker [];
+    BanCancel "ban.cancel" "ban.cancel <id>" "Cancel a ban that is being spread." "No further object matches. Objects that match already become stale at their moments. Applies to this node only. ban.spreads shows the IDs." 1 Some(1), Worker [];
     BanList "ban.list" "ban.list [-j]" "List bans." "Columns: time of the ban, number of objects that refer to it, C if completed, conditions." 0 Some(0), Worker [json];
     BanSpreads "ban.spreads" "ban.spreads [-j]" "List the bans that are being spread." "Columns: ID, time of the ban, objects that match so far, those that are stale by now, those that aren't yet, time until the last one is, C if every object has been tested, conditions." 0 Some(0), Worker [json];
     Banner "banner" "banner" "Show the banner." "" 0 Some(0), Manager [open];

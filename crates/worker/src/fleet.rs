@@ -161,19 +161,26 @@ impl Carrier {
     }
 }
 
-fn ban<'w>(cache: &Cache, words: impl Iterator<Item = &'w String>, at: f64) -> Result<(), String> {
+/// Returns `false` if it isn't spread as its words say.
+fn ban<'w>(cache: &Cache, words: impl Iterator<Item = &'w String>, at: f64) -> Result<bool, String> {
     let words: Vec<&str> = words.map(String::as_str).collect();
     let spec = cache.ban_of_words(&words).map_err(|error| error.to_string())?;
-    cache.ban_made_at(spec, Real(at));
-    Ok(())
+    Ok(cache.ban_made_at(spec, Real(at)))
 }
 
 impl Applier for Carrier {
     fn apply(&self, entry: &FleetEntry) -> Result<(), String> {
         let (engine, cache) = (&self.engine, &self.engine.cache);
         match &entry.what {
-            Invalidation::Ban(words) => ban(cache, words.iter(), entry.at)?,
-            Invalidation::SpreadBan { spread, words } => ban(cache, spread.iter().chain(words), entry.at)?,
+            Invalidation::Ban(words) => _ = ban(cache, words.iter(), entry.at)?,
+            Invalidation::SpreadBan { spread, words } => {
+                if !ban(cache, spread.iter().chain(words), entry.at)? {
+                    let node = fleet::one_line(&entry.node, WHY);
+                    self.tell(&format!(
+                        "a spread ban of {node} makes its objects stale at once: too many are running (ban.spreads)"
+                    ));
+                }
+            }
             Invalidation::Purge { digest, ttl, grace, keep } => {
                 let purge = Purge { ttl: *ttl, grace: *grace, keep: *keep };
                 engine.purge(None, &Digest(*digest), self.moment(entry.at), purge);

@@ -23,8 +23,9 @@ pub(super) fn entry(ban: &Ban) -> journal::JournalEntry {
 }
 
 /// The entry of a ban for another worker, which gives it a number of its own.
-pub(super) fn told(spec: &BanSpec) -> journal::JournalEntry {
-    journal::JournalEntry::Ban(journal::JournalBan { spec: spec.encode(), ..journal::JournalBan::default() })
+pub(super) fn told(spec: &BanSpec, (real, mono): (Real, Mono)) -> journal::JournalEntry {
+    let (real, mono, spec) = (real.0, mono.0, spec.encode());
+    journal::JournalEntry::Ban(journal::JournalBan { real, mono, spec, ..journal::JournalBan::default() })
 }
 
 pub(super) fn completed(ban: &Ban) -> journal::JournalEntry {
@@ -99,7 +100,7 @@ impl Bans {
         let newest_ban = list.newest().ban.seq;
         self.newest.store(newest_ban, Release);
         self.seq.store(newest.max(newest_ban), Release);
-        let is_spread = |entry: &&BanListEntry| entry.ban.spread.is_some() && !entry.ban.is_completed();
+        let is_spread = |entry: &&BanListEntry| entry.ban.is_spread() && !entry.ban.is_completed();
         let spreads: Vec<_> = list.entries.iter().filter(is_spread).map(|entry| entry.ban.clone()).collect();
         drop(list);
         self.main.bans_spread.set(spreads.len() as u64);

@@ -41,6 +41,8 @@ struct Pass {
     /// The oldest ban at which a fetch began that was running when the pass was planned. Its object still has the newer
     /// bans before it: they can't be marked as done.
     oldest_pin: Option<u64>,
+    /// No objects of a former worker come into the index meanwhile.
+    sees_all: bool,
     shard: usize,
     pending: Vec<Weak<Objcore>>,
 }
@@ -64,7 +66,7 @@ impl Cache {
         if !self.journal_needs_thread() {
             shared.tend_journal();
         }
-        bans.end_spreads(now);
+        shared.end_spreads(now);
         let mut lurker = bans.lurker.lock();
         if params.ban_lurker_sleep <= 0.0 {
             lurker.pass = None;
@@ -74,7 +76,8 @@ impl Cache {
         if lurker.pass.is_none() {
             let least_stored = shared.trim_to_stored();
             lurker.planned = bans.newest.load(Relaxed);
-            let (pass, idle) = bans.plan(now, &params, least_stored);
+            let (mut pass, idle) = bans.plan(now, &params, least_stored);
+            pass.sees_all = !shared.adoption.is_on();
             lurker.idle = idle;
             if pass.bans.is_empty() {
                 bans.clean_tail(least_stored);
@@ -155,6 +158,8 @@ impl Bans {
 
     /// Ends a pass: all objects have been tested against its bans.
     fn finish(&self, pass: &Pass) {
+        let spreads = pass.bans.iter().filter_map(|ban| ban.spread.as_ref());
+        spreads.filter(|_| pass.sees_all).for_each(|spread| spread.note_walked());
         let last = {
             let list = self.inner.lock();
             let oldest = list.entries[0].ban.seq;

@@ -192,7 +192,7 @@ impl Bans {
             (ban, ticket)
         };
         self.log.commit(ticket);
-        self.note_spread(&ban, made.1);
+        self.note_spread(&ban);
         if is_for_lurker {
             self.kick();
         }
@@ -442,7 +442,6 @@ impl Bans {
         if from < self.oldest() {
             return None;
         }
-        let now = shared.now();
         let (mut stood, mut below, mut tests) = (to, to, 0);
         loop {
             let chunk = self.chunk(from, below);
@@ -453,8 +452,8 @@ impl Bans {
                     stood = ban.seq - 1;
                 } else if ban.spec.matches(shared, ban.mono, object, None, &mut tests) {
                     match &ban.spread {
-                        Some(spread) if !spread.is_over(now) => stood = ban.seq - 1,
-                        Some(_) | None => return None,
+                        Some(_) => stood = ban.seq - 1,
+                        None => return None,
                     }
                 }
             }
@@ -510,25 +509,28 @@ impl Cache {
     }
 
     pub fn ban(&self, spec: BanSpec) {
-        let shared = self.shared();
-        shared.former.tell(|| kept::told(&spec));
-        let now = (shared.clock.real(), shared.clock.mono());
-        let ban = shared.bans.insert(spec, now, shared.params.load().ban_dups);
-        shared.dictionaries.ban(shared, &ban);
+        let clock = &self.shared().clock;
+        self.add_ban(spec, (clock.real(), clock.mono()));
     }
 
-    /// Adds a ban that was made elsewhere at that time, from which TTLs and ages count.
-    pub fn ban_made_at(&self, mut spec: BanSpec, made: Real) {
+    /// Adds a ban that was made elsewhere at that time, from which TTLs and ages count. Returns `false` if too many bans are
+    /// being spread, so that the objects become stale at once: the ban can't be refused any more.
+    pub fn ban_made_at(&self, mut spec: BanSpec, made: Real) -> bool {
         let shared = self.shared();
-        // It can't be refused any more.
-        if spec.spread.is_some() && shared.bans.spreads_running() >= spread::MOST_SPREADS {
+        let is_at_once = spec.is_spread() && shared.has_most_spreads();
+        if is_at_once {
             spec.spread = Some(SpreadPlan::AT_ONCE);
         }
-        shared.former.tell(|| kept::told(&spec));
-        let now = shared.clock.mono();
         // Clocks differ: none is made in the future.
-        let mono = Mono(shared.clock.mono_of(made).0.min(now.0));
-        let ban = shared.bans.insert(spec, (shared.clock.real_of(mono), mono), shared.params.load().ban_dups);
+        let mono = Mono(shared.clock.mono_of(made).0.min(shared.clock.mono().0));
+        self.add_ban(spec, (shared.clock.real_of(mono), mono));
+        !is_at_once
+    }
+
+    fn add_ban(&self, spec: BanSpec, made: (Real, Mono)) {
+        let shared = self.shared();
+        shared.former.tell(|| kept::told(&spec, made));
+        let ban = shared.bans.insert(spec, made, shared.params.load().ban_dups);
         shared.dictionaries.ban(shared, &ban);
     }
 }

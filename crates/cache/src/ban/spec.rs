@@ -23,6 +23,9 @@ const NAME_LIMIT: usize = 126;
 
 const TEST_LIMIT: usize = 256;
 
+/// Most tags of an `obj.tag`. Each is compared with each tag of an object.
+const MOST_TAGS: usize = 256;
+
 /// The facts about an object that a ban tests.
 pub(crate) trait BanSubject {
     fn with_head<R>(&self, read: impl FnOnce(&[u8]) -> R) -> Option<R>;
@@ -53,7 +56,7 @@ impl BanSubject for Objcore {
     }
 
     fn has_key(&self, shared: &CacheShared, keys: &[Box<[u8]>]) -> bool {
-        are_meant(&shared.tags.keys_of(self), keys)
+        shared.tags.has_one(self, keys)
     }
 }
 
@@ -165,6 +168,7 @@ pub enum BanError {
     TooLong,
     /// A host or prefix that can't be one, or no tag.
     BadKey(String),
+    TooManyTags(usize),
     /// The word, and what it has to be.
     BadSpread {
         word: String,
@@ -192,6 +196,9 @@ impl fmt::Display for BanError {
                 f,
                 "\"{word}\" names no object: obj.tag takes tags with commas between them, obj.host a host, obj.prefix HOST/PATH"
             ),
+            Self::TooManyTags(count) => {
+                write!(f, "obj.tag takes {MOST_TAGS} tags at most, got {count}: make several bans of them")
+            }
             Self::BadSpread { word, expected } => write!(f, "expected {expected} got \"{word}\""),
             Self::TooManySpreads(most) => {
                 write!(f, "{most} bans are being spread already: wait, or cancel one (ban.spreads, ban.cancel)")
@@ -261,6 +268,9 @@ impl BanSpec {
             }
             _ if field.is_key() => {
                 let keys = field.keys(value).ok_or_else(|| BanError::BadKey(value.to_owned()))?;
+                if keys.len() > MOST_TAGS {
+                    return Err(BanError::TooManyTags(keys.len()));
+                }
                 Value::Keys { text: value.to_owned(), keys }
             }
             Oper::Eq | Oper::Neq | Oper::Gt | Oper::Gte | Oper::Lt | Oper::Lte => Value::Text(value.to_owned()),

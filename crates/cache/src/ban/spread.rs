@@ -8,9 +8,9 @@
 
 mod slots;
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use base::Mono;
 use base::critical::Lock;
@@ -22,11 +22,11 @@ use crate::cache::{Cache, CacheShared};
 use crate::objcore::{Objcore, ObjcoreStage};
 
 /// Spread bans that haven't ended.
-pub(super) const MOST_SPREADS: usize = 64;
+const MOST_SPREADS: usize = 64;
 const LONGEST_SECONDS: f64 = 7.0 * 86_400.0;
 const RATES: std::ops::RangeInclusive<f64> = 0.001..=1e6;
-/// Objects that a cancelled ban can give their ttl back.
-const MOST_GIVEN: usize = 1 << 20;
+/// Seconds by which a ttl may differ from the moment that it was calculated from.
+const ROUNDING: f64 = 1e-3;
 
 /// The settings of a spread ban: a time in seconds, and a number of objects per second, each of them 0 if not given.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -39,20 +39,9 @@ pub struct SpreadPlan {
 pub(crate) struct Spread {
     start: Mono,
     plan: SpreadPlan,
-    state: Lock<SpreadState>,
-}
-
-struct SpreadState {
-    slots: Slots,
-    /// Objects that have a moment, by their addresses, which stay in use meanwhile. `None` once the ban was cancelled or has
-    /// ended.
-    given: Option<HashMap<usize, Given>>,
-}
-
-struct Given {
-    oc: Weak<Objcore>,
-    former_ttl: f64,
-    due: Mono,
+    /// The lurker has tested every object in the index.
+    is_walked: AtomicBool,
+    slots: Lock<Slots>,
 }
 
 /// A row of `ban.spreads`. The time when the ban was made is in seconds since 1970.
@@ -133,77 +122,63 @@ impl fmt::Display for SpreadPlan {
 
 impl Spread {
     pub fn new(start: Mono, plan: SpreadPlan) -> Spread {
-        let state = SpreadState { slots: Slots::new(&plan), given: Some(HashMap::new()) };
-        Spread { start, plan, state: Lock::new(state) }
+        Spread { start, plan, is_walked: AtomicBool::new(false), slots: Lock::new(Slots::new(&plan)) }
     }
 
-    /// True if each object that matched is stale.
-    pub fn is_over(&self, now: Mono) -> bool {
-        now.since(self.start) >= self.state.lock().slots.end().max(self.plan.over)
+    pub fn note_walked(&self) {
+        self.is_walked.store(true, Relaxed);
     }
 
-    /// Ends what could be cancelled, and returns it.
-    fn take_given(&self) -> Vec<Given> {
-        let given = self.state.lock().given.take();
-        given.into_iter().flat_map(HashMap::into_values).collect()
+    /// True if the time is over, and each object that got a moment is stale.
+    fn is_over(&self, now: Mono) -> bool {
+        now.since(self.start) >= self.slots.lock().end().max(self.plan.over)
     }
 
     fn progress(&self, now: Mono) -> Progress {
-        self.state.lock().slots.progress(now.since(self.start))
+        self.slots.lock().progress(now.since(self.start))
     }
 
-    /// Draws the moment at which an object becomes stale that has a share of `share` of all digests and is fresh until
-    /// then. `None` if it is stale by itself in the slot of its moment, has got one, or if the ban was cancelled.
-    fn draw(&self, oc: &Arc<Objcore>, now: Mono) -> Option<Mono> {
-        let mut state = self.state.lock();
-        let address = Arc::as_ptr(oc) as usize;
-        if state.given.as_ref()?.contains_key(&address) {
+    /// Draws the moment at which an object becomes stale. `None` if the object is stale by then anyway, like every object
+    /// that has got its moment.
+    fn draw(&self, oc: &Objcore, now: Mono) -> Option<Mono> {
+        let mut slots = self.slots.lock();
+        let elapsed = now.since(self.start).max(0.0);
+        let offer = slots.offer(oc.digest().share() * self.plan.over, elapsed);
+        if oc.times().fresh_until(None).since(self.start) <= offer.at + ROUNDING {
             return None;
         }
-        let (times, elapsed) = (oc.times(), now.since(self.start));
-        let wanted = (oc.digest().share() * self.plan.over).max(elapsed).max(0.0);
-        let left = times.fresh_until(None).since(self.start);
-        if left <= state.slots.end_of_slot_at(wanted) {
-            return None;
-        }
-        let due = self.start.plus(state.slots.take(wanted));
-        let given = state.given.as_mut().filter(|given| given.len() < MOST_GIVEN);
-        given.into_iter().for_each(|given| {
-            given.insert(address, Given { oc: Arc::downgrade(oc), former_ttl: times.ttl, due });
-        });
-        Some(due)
+        slots.take(&offer);
+        Some(Mono(self.start.plus(offer.at).0.max(now.0)))
+    }
+}
+
+impl Ban {
+    /// True if the ban is to be listed by `ban.spreads`.
+    pub(super) fn is_spread(&self) -> bool {
+        self.spread.as_ref().is_some_and(|spread| spread.plan != SpreadPlan::AT_ONCE)
+    }
+
+    fn is_tested(&self, oldest: u64) -> bool {
+        let is_walked = self.spread.as_ref().is_some_and(|spread| spread.is_walked.load(Relaxed));
+        is_walked || self.is_completed() || self.seq < oldest
     }
 }
 
 impl Bans {
     /// Lists a spread ban as running.
-    pub(super) fn note_spread(&self, ban: &Arc<Ban>, now: Mono) {
-        if ban.spread.is_some() {
-            self.spreads.lock().push(ban.clone());
-            self.end_spreads(now);
+    pub(super) fn note_spread(&self, ban: &Arc<Ban>) {
+        if ban.is_spread() {
+            let mut spreads = self.spreads.lock();
+            spreads.push(ban.clone());
+            self.main.bans_spread.set(spreads.len() as u64);
         }
     }
 
-    /// Forgets the spread bans of which each object has been tested and is stale.
-    pub(super) fn end_spreads(&self, now: Mono) {
-        let oldest = self.oldest();
+    fn take_spreads(&self, is_meant: impl Fn(&Ban) -> bool) -> Vec<Arc<Ban>> {
         let mut spreads = self.spreads.lock();
-        if spreads.is_empty() {
-            return;
-        }
-        let runs = |ban: &Arc<Ban>| {
-            let is_tested = ban.is_completed() || ban.seq < oldest;
-            !is_tested || ban.spread.as_ref().is_some_and(|spread| !spread.is_over(now))
-        };
-        let ended: Vec<Arc<Ban>> = spreads.extract_if(.., |ban| !runs(ban)).collect();
-        let count = spreads.len() as u64;
-        drop(spreads);
-        self.main.bans_spread.set(count);
-        ended.iter().filter_map(|ban| ban.spread.as_ref()).for_each(|spread| drop(spread.take_given()));
-    }
-
-    pub(super) fn spreads_running(&self) -> usize {
-        self.spreads.lock().len()
+        let taken: Vec<Arc<Ban>> = spreads.extract_if(.., |ban| is_meant(ban)).collect();
+        self.main.bans_spread.set(spreads.len() as u64);
+        taken
     }
 }
 
@@ -222,19 +197,39 @@ impl CacheShared {
         };
         drop(dead);
     }
+
+    /// Ends the spread bans whose time is over, and of which each object has been tested unless only requests test them.
+    /// Copies on disks that are older than a ban don't keep it from ending: they get their moments when they are read.
+    pub(super) fn end_spreads(&self, now: Mono) {
+        if self.bans.spreads.lock().is_empty() {
+            return;
+        }
+        let (oldest, has_lurker) = (self.bans.oldest(), self.params.load().ban_lurker_sleep > 0.0);
+        let has_ended = |ban: &Ban| {
+            let is_tested = ban.is_tested(oldest) || ban.spec.has_req() || !has_lurker;
+            is_tested && ban.spread.as_ref().is_none_or(|spread| spread.is_over(now))
+        };
+        let ended = self.bans.take_spreads(has_ended);
+        ended.iter().filter_map(|ban| ban.spread.as_ref()).for_each(|spread| spread.slots.lock().forget());
+    }
+
+    /// Spread bans that haven't ended are as many as may be.
+    pub(super) fn has_most_spreads(&self) -> bool {
+        self.end_spreads(self.now());
+        self.bans.spreads.lock().len() >= MOST_SPREADS
+    }
 }
 
 impl Cache {
     /// Checks that a ban can be made here.
     ///
     /// # Errors
-    /// It needs tags and none are kept, or too many bans are being spread.
+    /// The ban tests tags and none are kept, or too many bans are being spread.
     pub fn may_ban(&self, spec: &BanSpec) -> Result<(), BanError> {
-        let shared = self.shared();
         if spec.has_key() && !self.keeps_tags() {
             return Err(BanError::NoTags);
         }
-        match spec.is_spread() && shared.bans.spreads_running() >= MOST_SPREADS {
+        match spec.is_spread() && self.shared().has_most_spreads() {
             true => Err(BanError::TooManySpreads(MOST_SPREADS)),
             false => Ok(()),
         }
@@ -243,7 +238,7 @@ impl Cache {
     /// The bans that are being spread, oldest first.
     pub fn spreads(&self) -> Vec<SpreadRow> {
         let (bans, now) = (&self.shared().bans, self.shared().now());
-        bans.end_spreads(now);
+        self.shared().end_spreads(now);
         let oldest = bans.oldest();
         let running = bans.spreads.lock().clone();
         let row = |ban: &Arc<Ban>| {
@@ -255,38 +250,22 @@ impl Cache {
                 matched,
                 turned,
                 left_seconds: (end - now.since(spread.start)).max(0.0),
-                is_complete: ban.is_completed() || ban.seq < oldest,
+                is_complete: ban.is_tested(oldest),
                 spec: ban.spec.to_string(),
             })
         };
         running.iter().filter_map(row).collect()
     }
 
-    /// Cancels a spread ban: objects that aren't stale yet keep the ttl that they had. Returns their number, or `None` if no
-    /// such ban is running. Objects whose moment was given by an earlier worker, or that came after the first 1,048,576, still
-    /// become stale.
-    pub fn cancel_spread(&self, id: u64) -> Option<usize> {
+    /// Ends a spread ban: no further object gets a moment. Returns the number of objects that have one which is still to
+    /// come, or `None` if no such ban is running.
+    pub fn cancel_spread(&self, id: u64) -> Option<u64> {
         let shared = self.shared();
-        let bans = &shared.bans;
-        let ban = bans.spreads.lock().extract_if(.., |ban| ban.seq == id).next()?;
-        let given = ban.spread.as_ref().map(|spread| spread.take_given()).unwrap_or_default();
-        bans.log.commit(bans.complete(&ban));
-        bans.end_spreads(shared.now());
-        Some(given.iter().filter(|given| shared.give_back(given)).count())
-    }
-}
-
-impl CacheShared {
-    fn give_back(&self, given: &Given) -> bool {
-        let Some(oc) = given.oc.upgrade() else { return false };
-        let mut shard = self.shard(&oc.digest()).lock();
-        let times = oc.times();
-        let is_untouched = times.fresh_until(None) == given.due && given.due.0 > self.now().0;
-        if !is_untouched || oc.state() != ObjcoreStage::Stored || oc.is_overtaken() {
-            return false;
-        }
-        let is_done = self.set_times(&oc, storage::ObjectTimes { ttl: given.former_ttl, ..times });
-        self.arm(&mut shard, &oc, oc.times().dead_at());
-        is_done
+        let ban = shared.bans.take_spreads(|ban| ban.seq == id).pop()?;
+        shared.bans.log.commit(shared.bans.complete(&ban));
+        let spread = ban.spread.as_ref()?;
+        let Progress { matched, turned, .. } = spread.progress(shared.now());
+        spread.slots.lock().forget();
+        Some(matched - turned)
     }
 }

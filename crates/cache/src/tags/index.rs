@@ -122,10 +122,11 @@ impl Index {
         true
     }
 
-    pub fn names_of(&self, address: usize) -> Vec<Box<[u8]>> {
+    /// The names of an object's tags.
+    pub fn names(&self, address: usize) -> impl Iterator<Item = &[u8]> {
         let found = self.addresses.find(hash_of(address), |number| self.objects.at(number).address() == address);
-        let Some(object) = found else { return Vec::new() };
-        self.objects.at(object).links.iter().map(|link| self.tags.at(link.tag).name.clone()).collect()
+        let links = found.map_or(&[][..], |object| &*self.objects.at(object).links);
+        links.iter().map(|link| &*self.tags.at(link.tag).name)
     }
 
     pub fn has(&self, tag: &[u8]) -> bool {

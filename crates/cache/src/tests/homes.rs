@@ -43,6 +43,33 @@ fn a_spread_ban_means_what_is_only_in_a_home_too() {
     assert_eq!(["/early", "/late"].map(|url| verdict(&kit, url)), ["grace+fetch"; 2]);
 }
 
+#[test]
+fn old_copies_in_a_home_do_not_keep_a_spread_ban_from_ending() {
+    let (kit, home) = kit();
+    let lurk = || while kit.cache.lurk(kit.now(), &mut |_| {}) < 0.5 {};
+    kit.put_as(&TestReq::new("/"), None, kit.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE), b"x");
+    kit.evict_all();
+    kit.cache.ban_text("over=10s obj.status == 200").unwrap();
+    lurk();
+    assert_eq!((kit.cache.spreads().len(), home.copies()), (1, 1));
+    kit.pass(11.0);
+    lurk();
+    assert_eq!((kit.cache.spreads(), kit.main.bans_spread.get()), (Vec::new(), 0));
+    assert_eq!(verdict(&kit, "/"), "grace+fetch");
+}
+
+#[test]
+fn a_copy_that_a_spread_ban_means_is_kept_and_gets_its_moment_when_it_is_read() {
+    let (kit, home) = kit();
+    kit.put_as(&TestReq::new("/"), None, kit.attrs(100.0, 50.0, 0.0, ObjectFlags::NONE), b"x");
+    kit.evict_all();
+    kit.cache.ban_text("rate=1/s obj.status == 200").unwrap();
+    kit.pass(5.0);
+    home.move_all();
+    assert_eq!(home.copies(), 1);
+    assert_eq!(verdict(&kit, "/"), "grace+fetch");
+}
+
 fn next(reader: &mut BodyReader, bell: &Arc<TestBell>) -> Poll<Result<Option<Buf>, BodyReadError>> {
     reader.poll_next(&mut Context::from_waker(&Waker::from(bell.clone())))
 }

@@ -255,6 +255,20 @@ fn a_worker_with_a_home_takes_its_journal_back_when_its_successor_failed() {
 }
 
 #[test]
+fn the_other_worker_counts_from_the_time_when_a_ban_was_made() {
+    let pair = Pair::new(8 << 20);
+    pair.former.put("/", 100.0, b"x");
+    let made = pair.former.clock.real();
+    pair.hand_over();
+    pair.next.pass(10.0);
+    let ban = |kit: &Kit| kit.cache.ban_made_at(kit.cache.ban_of_text("obj.age > 5s").unwrap(), made);
+    assert!(ban(&pair.next));
+    assert_eq!(pair.verdicts("/"), ["hit"; 2]);
+    assert!(ban(&pair.former));
+    assert_eq!(pair.verdicts("/"), ["hit"; 2]);
+}
+
+#[test]
 fn where_the_successor_cannot_be_told_an_invalidation_fails() {
     let pair = Pair::new(8 << 20);
     pair.hand_over();

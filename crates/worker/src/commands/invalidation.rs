@@ -116,7 +116,8 @@ pub(super) fn ban_cancel(worker: &Worker, request: &CliRequest) -> CliReply {
     let Some(count) = id.and_then(|id| worker.engine.cache.cancel_spread(id)) else {
         return CliReply::param("No ban with this ID is being spread: see ban.spreads");
     };
-    let told = format!("{count} object{} won't become stale by this ban", if count == 1 { "" } else { "s" });
+    let told =
+        format!("Cancelled; {count} object{} that had a moment still become stale", if count == 1 { "" } else { "s" });
     match crate::journal::wait(worker) {
         Ok(()) => CliReply::ok(format!("{told}\n")),
         Err(reason) => CliReply::new(CliStatus::Cant, format!("{told}, but the ban may come back: {reason}")),
