@@ -485,11 +485,12 @@ mod tests {
                 let Some(Asked { subject, reply }) = asked(&mut input) else { break };
                 subjects.push(subject);
                 let bytes = answer.len();
-                let head = match answer == NOBODY {
-                    true => format!("HMSG {reply} {ANSWERS} {bytes} {bytes}"),
-                    false => format!("MSG {reply} {ANSWERS} {bytes}"),
+                let head = match answer.as_str() {
+                    NOBODY => format!("HMSG {reply} {ANSWERS} {bytes} {bytes}\r\n"),
+                    answer if answer.starts_with("-ERR") => String::new(),
+                    _ => format!("MSG {reply} {ANSWERS} {bytes}\r\n"),
                 };
-                input.get_mut().write_all(format!("{head}\r\n{answer}\r\n").as_bytes()).unwrap();
+                input.get_mut().write_all(format!("{head}{answer}\r\n").as_bytes()).unwrap();
             }
             subjects
         });
@@ -515,6 +516,15 @@ mod tests {
         }
         let (mut session, _) = session(vec![error(10_023, "insufficient resources"), done(7)]);
         assert_eq!(session.append(&entries), Ok(vec![Err(LinkFault::new("insufficient resources")), Ok(7)]));
+    }
+
+    #[test]
+    fn a_missing_right_is_named_and_nothing_else_is_taken_for_one() {
+        let said = |answer: &str| session(vec![answer.to_owned()]).0.survey()[1].value.clone().unwrap_err();
+        let refused = said("-ERR 'Permissions Violation for Publish to \"$JS.API.STREAM.INFO.LACQUER_a\"'");
+        assert!(refused.contains("; allow the user to publish to $JS.API.STREAM.INFO."), "{refused}");
+        let off = said(NOBODY);
+        assert!(off.ends_with(": JetStream isn't enabled there, or not for this user"), "{off}");
     }
 
     #[test]

@@ -31,9 +31,11 @@ impl Session {
     /// The stream's settings. Doesn't make the stream.
     fn config(&mut self) -> Result<Value, String> {
         let question = format!("STREAM.INFO.{}", self.stream);
-        let mut info = self
-            .ask(&question, &Value::Null)
-            .map_err(|fault| format!("{question}: {fault}; allow the user to publish to $JS.API.{question}"))?;
+        let mut info =
+            self.ask(&question, &Value::Null).map_err(|fault| match fault.0.starts_with("Permissions Violation") {
+                true => format!("{question}: {fault}; allow the user to publish to $JS.API.{question}"),
+                false => format!("{question}: {fault}"),
+            })?;
         match info["error"]["err_code"] {
             Value::Null => Ok(info["config"].take()),
             ref code if *code == json!(NO_STREAM) => Err(format!("there is no stream {} yet", self.stream)),
