@@ -3,6 +3,7 @@
 //! clients that come once replaces accounts of its own kind, not those of readers.
 
 use crate::caller::Caller;
+use crate::verdict::KNOWN;
 
 pub(crate) const LABEL_BYTES: usize = 40;
 const WAYS: usize = 8;
@@ -75,6 +76,8 @@ pub(crate) struct Account {
     /// The requests that count for the verdict, and how many of these are solo.
     pub judged: f32,
     pub solo: f32,
+    /// Refused requests that counted against the client's groups.
+    pub refused: f32,
     pub is_crawl: bool,
     level: Level,
     /// Ticks until which no other solo request counts.
@@ -93,6 +96,7 @@ const FREE: Account = Account {
     shared: 0.0,
     judged: 0.0,
     solo: 0.0,
+    refused: 0.0,
     is_crawl: false,
     solo_until: 0,
     level: Level::Client,
@@ -123,6 +127,11 @@ impl Account {
         counts
     }
 
+    /// Requests that may still count as those of a newcomer. A client's first ones do, so that no client decides about its groups alone.
+    pub fn news_left(&self) -> f32 {
+        (KNOWN - self.judged - self.refused).max(0.0)
+    }
+
     pub fn solo_share(&self) -> f32 {
         if self.judged > 0.0 { self.solo / self.judged } else { 0.0 }
     }
@@ -137,7 +146,7 @@ impl Account {
         let factor = (-passed / half_life).exp2() as f32;
         let numbers =
             [&mut self.requests, &mut self.misses, &mut self.origin_seconds, &mut self.bytes, &mut self.shared];
-        numbers.into_iter().chain([&mut self.judged, &mut self.solo]).for_each(|number| *number *= factor);
+        numbers.into_iter().chain([&mut self.judged, &mut self.solo, &mut self.refused]).for_each(|number| *number *= factor);
         self.faded = ticks;
     }
 

@@ -11,6 +11,10 @@ const BURST: (f64, f64) = (10.0, 1.0);
 /// Assumed origin time of a fetch, in seconds, before one was measured.
 const FIRST_COST: f64 = 0.1;
 const COST_WEIGHT: f64 = 1.0 / 16.0;
+/// Most seconds that one fetch counts for, so that a hanging origin or an endless response doesn't decide the budget.
+const LONGEST: f64 = 10.0;
+/// Fetches that may be under way at least, and as a multiple of how many the income pays for at a time.
+const UNDER_WAY: f64 = 16.0;
 const MAX_RETRY: f64 = 3600.0;
 
 /// Permission to fetch. Give `reserved` back to [`CrawlBudget::settle`] when the fetch has ended.
@@ -40,6 +44,8 @@ pub struct CrawlBudget {
     level: f64,
     at: Mono,
     cost: f64,
+    /// Admissions that have neither ended nor been cancelled.
+    admitted: u32,
 }
 
 impl CrawlBudget {
@@ -52,6 +58,7 @@ impl CrawlBudget {
             level: 0.0,
             at: now,
             cost: FIRST_COST,
+            admitted: 0,
         };
         budget.level = budget.burst();
         budget
@@ -64,31 +71,36 @@ impl CrawlBudget {
 
     pub fn add_readers(&mut self, seconds: f64, now: Mono) {
         self.advance(now);
-        self.readers += seconds;
+        self.readers += seconds.min(LONGEST);
     }
 
     /// Asks for a fetch. A reservation that isn't used goes back by [`CrawlBudget::cancel`].
     ///
     /// # Errors
-    /// The wait for it would be too long.
+    /// The wait for it would be too long, or too many fetches are under way.
     pub fn reserve(&mut self, now: Mono) -> Result<Admission, Overdrawn> {
         self.advance(now);
-        let wait = ((self.cost.min(self.burst()) - self.level) / self.income()).max(0.0);
-        if wait > self.patience {
+        let reserved = self.cost.min(self.burst());
+        let wait = ((reserved - self.level) / self.income()).max(0.0);
+        if wait > self.patience || f64::from(self.admitted) >= self.most_admitted() {
             return Err(Overdrawn { retry_after: (wait - self.patience).clamp(1.0, MAX_RETRY) });
         }
-        self.level -= self.cost;
-        Ok(Admission { wait, reserved: self.cost })
+        self.level -= reserved;
+        self.admitted += 1;
+        Ok(Admission { wait, reserved })
     }
 
-    /// The fetch has ended and used `seconds`.
+    /// The fetch has ended and used `seconds`. The debt that remains is bounded, because many may have been admitted by the cost of others.
     pub fn settle(&mut self, reserved: f64, seconds: f64) {
-        self.level += reserved - seconds;
+        let seconds = seconds.min(LONGEST);
         self.cost = (self.cost + (seconds - self.cost) * COST_WEIGHT).max(1e-4);
+        self.cancel(reserved);
+        self.level = (self.level - seconds).max(self.level.min(-self.burst().max(self.cost)));
     }
 
     pub fn cancel(&mut self, reserved: f64) {
         self.level += reserved;
+        self.admitted = self.admitted.saturating_sub(1);
     }
 
     /// Time that may be used now; negative if it was used in advance.
@@ -100,6 +112,11 @@ impl CrawlBudget {
     fn income(&self) -> f64 {
         let readers = self.readers / AVERAGED;
         readers * self.share / (1.0 - self.share) + (self.least - readers).max(0.0)
+    }
+
+    /// Admissions at a time: those that fetch, and those that wait for their turn.
+    fn most_admitted(&self) -> f64 {
+        UNDER_WAY * self.income().max(1.0) + self.patience * self.income() / self.cost
     }
 
     fn burst(&self) -> f64 {
@@ -164,6 +181,42 @@ mod tests {
         );
         let overdrawn = budget.reserve(Mono(1.0)).expect_err("the queue is full");
         assert!(budget.reserve(Mono(1.0 + overdrawn.retry_after)).is_ok(), "{overdrawn:?}");
+    }
+
+    #[test]
+    fn an_origin_that_becomes_slow_leaves_a_bounded_debt() {
+        for slow in [20.0, 3600.0] {
+            let mut budget = CrawlBudget::new(0.05, 0.1, 2.0, Mono(0.0));
+            for n in 0..1500 {
+                let admission = budget.reserve(Mono(f64::from(n))).expect("cheap fetches fit");
+                budget.settle(admission.reserved, 0.001);
+            }
+            let admitted: Vec<Admission> = std::iter::from_fn(|| budget.reserve(Mono(1500.0)).ok()).collect();
+            assert!((16..1000).contains(&admitted.len()), "{}", admitted.len());
+            admitted.iter().for_each(|admission| budget.settle(admission.reserved, slow));
+            let level = budget.level(Mono(1500.0));
+            assert!((-LONGEST..0.0).contains(&level), "{level}");
+            assert!(budget.reserve(Mono(1500.0 + 2.0 * LONGEST / 0.1)).is_ok());
+        }
+    }
+
+    #[test]
+    fn fetches_that_hang_admit_no_more_until_they_end() {
+        let mut budget = CrawlBudget::new(0.05, 0.1, 2.0, Mono(0.0));
+        let admit = |budget: &mut CrawlBudget, from: u32| {
+            (from..from + 10_000).filter(|&second| budget.reserve(Mono(f64::from(second))).is_ok()).count()
+        };
+        let hanging = admit(&mut budget, 0);
+        assert!((16..40).contains(&hanging), "{hanging}");
+        budget.settle(0.1, 0.1);
+        assert_eq!(admit(&mut budget, 10_000), 1);
+    }
+
+    #[test]
+    fn one_endless_response_to_a_reader_is_no_income_for_hours() {
+        let mut budget = CrawlBudget::new(0.05, 0.001, 0.0, Mono(0.0));
+        budget.add_readers(3600.0, Mono(0.0));
+        assert!(budget.income() < 0.05, "{}", budget.income());
     }
 
     #[test]

@@ -135,19 +135,19 @@ impl Ledger {
     pub fn refused(&mut self, caller: &Caller, ask: impl Into<Ask>, now: Mono) {
         self.tell_time(now);
         let ask = ask.into();
-        let is_new = self.is_newcomer(caller) && self.ask(ask, caller).solo > 0.0;
+        let is_solo = self.ask(ask, caller).solo > 0.0;
+        let mut news = NOTHING;
         for level in Level::ALL {
             let Some(account) = self.accounts.open(caller, level) else { continue };
             account.requests += 1.0;
-            if is_new && level != Level::Client {
-                account.judge_by(SOLO.requests, SOLO.solo);
+            if level != Level::Client {
+                account.judge_by(news.requests, news.solo);
+            } else if is_solo && account.news_left() >= 1.0 && account.is_next_solo() {
+                account.refused += 1.0;
+                news = SOLO;
             }
         }
-        if is_new {
-            self.newcomers.add(SOLO);
-            self.unpardoned.add(SOLO);
-            self.shapes[ask.shape.index()].add(SOLO);
-        }
+        self.add_news(news, ask.shape);
     }
 
     /// A fetch for the client has ended. `admission` is the one that it began by, if it was in a budget.
@@ -300,13 +300,17 @@ impl Ledger {
             account.misses += misses;
             if level == Level::Client {
                 let evidence = if evidence.solo > 0.0 && !account.is_next_solo() { NOTHING } else { evidence };
-                news.requests = evidence.requests.min((KNOWN - account.judged).max(0.0));
+                news.requests = evidence.requests.min(account.news_left());
                 news.solo = evidence.solo.min(news.requests);
                 account.judge_by(evidence.requests, evidence.solo);
             } else {
                 account.judge_by(news.requests, news.solo);
             }
         }
+        self.add_news(news, shape);
+    }
+
+    fn add_news(&mut self, news: Evidence, shape: Shape) {
         self.newcomers.add(news);
         self.unpardoned.add(news);
         self.shapes[shape.index()].add(news);

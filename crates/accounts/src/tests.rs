@@ -268,6 +268,26 @@ fn readers_on_their_first_page_are_told_by_the_shape_of_readers() {
 }
 
 #[test]
+fn one_client_that_is_refused_all_the_time_decides_about_nobody_else() {
+    let held_newcomers = |requests_of_one: u64| {
+        let mut world = World::new(6, true);
+        for n in 0..3000 {
+            world.now += 0.2;
+            let page = world.draw.popular(2000);
+            world.read(&reader(n / 100 * 30 + n % 30), page);
+        }
+        let one = caller_at(0x5000_0001);
+        for n in 0..requests_of_one {
+            world.now += 0.01;
+            world.ask(&one, 1_000_000 + n);
+        }
+        world.now = 720.0;
+        (0..80).filter(|n| world.ask(&reader(50_000 + n), 2_000_000 + n)).count()
+    };
+    assert_eq!((held_newcomers(0), held_newcomers(6000)), (0, 0));
+}
+
+#[test]
 fn memory_stays_within_its_bound_and_readers_keep_their_accounts() {
     let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
     let known = reader(1);
