@@ -150,20 +150,27 @@ impl Sess {
 }
 
 /// The charge for a fetch: to whom, and by which permission. Dropped before [`FetchCharge::begin`], it gives the permission back.
+///
+/// It counts the waits for the backend. The time in which the client sends its request's body or takes the response is the client's own.
 pub(crate) struct FetchCharge {
     sess: Rc<Sess>,
     caller: Rc<Caller>,
     admission: Option<Admission>,
-    began: Option<Mono>,
+    /// Seconds, once the fetch has begun.
+    waited: Option<f64>,
 }
 
 impl FetchCharge {
     pub fn new(sess: &Rc<Sess>, caller: Rc<Caller>, admission: Option<Admission>) -> Self {
-        FetchCharge { sess: sess.clone(), caller, admission, began: None }
+        FetchCharge { sess: sess.clone(), caller, admission, waited: None }
     }
 
     pub fn begin(&mut self) {
-        self.began = Some(self.sess.engine.clock.mono());
+        self.waited = Some(0.0);
+    }
+
+    pub fn add(&mut self, seconds: f64) {
+        self.waited = self.waited.map(|waited| waited + seconds.max(0.0));
     }
 
     /// True for a fetch that the class `crawl` or a verified bot pays for.
@@ -179,13 +186,12 @@ impl FetchCharge {
         let engine = &self.sess.engine;
         let now = engine.clock.mono();
         let admission = self.admission.take();
-        let Some(began) = self.began.take() else {
+        let Some(seconds) = self.waited.take() else {
             if let Some(admission) = admission {
                 engine.requests.bots.with(|ledger| ledger.cancel(&self.caller, admission, now));
             }
             return;
         };
-        let seconds = now.since(began).max(0.0);
         let counter = if admission.is_some() { &engine.main.bot_crawl_us } else { &engine.main.bot_reader_us };
         counter.add((seconds * 1e6) as u64);
         engine.requests.bots.with(|ledger| ledger.charge(&self.caller, seconds, bytes, admission, now));
@@ -194,7 +200,7 @@ impl FetchCharge {
 
 impl Drop for FetchCharge {
     fn drop(&mut self) {
-        if self.began.is_some() || self.admission.is_some() {
+        if self.waited.is_some() || self.admission.is_some() {
             self.settle(0);
         }
     }

@@ -22,7 +22,7 @@ use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use tables::vclsubs::{BackendFetchAction, BackendResponseAction};
 
-use super::wire::Failure;
+use super::wire::{BackendWait, Failure};
 use super::{Bereq, BereqBody, FetchStep, OriginExchange, reach};
 use crate::bereq::FetchMode;
 use crate::httplog::{BEREQ, BERESP};
@@ -239,7 +239,11 @@ impl Bereq {
         let ends = crate::vars::proxy_ends(&self.requester.sess);
         let opts = ConnectOpts { limits: self.ask.limits.set(self.params.compat()), ends, ..opts };
         self.log.rest();
-        let Some(connected) = self.unless_unwanted(backend.connect(&opts)).await else {
+        let mut wait = BackendWait::default();
+        wait.begin(self);
+        let connected = self.unless_unwanted(backend.connect(&opts)).await;
+        wait.end(self);
+        let Some(connected) = connected else {
             self.fetch_error(GONE);
             return Err(());
         };

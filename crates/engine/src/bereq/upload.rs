@@ -77,6 +77,10 @@ impl FetchUpload {
         FetchUpload { pieces }
     }
 
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.pieces.is_some()
+    }
+
     /// Moves what there is.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use backend::{
     BackendFault, BodyLen, BodyStatus, ExchangeHeadError, ExchangeSendError, Received, RespLimits, SendProgress,
     announced_length,
 };
+use base::Mono;
 use filters::Chain;
 use message::{Head, names};
 use params::Params;
@@ -82,6 +83,24 @@ pub(super) enum WaitOutcome<T> {
     Unwanted,
 }
 
+/// A wait for the backend, for the account that pays for the fetch.
+#[derive(Default)]
+pub(super) struct BackendWait(Option<Mono>);
+
+impl BackendWait {
+    pub fn begin(&mut self, bereq: &Bereq) {
+        if self.0.is_none() && bereq.requester.turn.charge.is_some() {
+            self.0 = Some(bereq.engine.clock.mono());
+        }
+    }
+
+    pub fn end(self, bereq: &mut Bereq) {
+        if let (Some(began), Some(charge)) = (self.0, &mut bereq.requester.turn.charge) {
+            charge.add(bereq.engine.clock.mono().since(began));
+        }
+    }
+}
+
 impl OriginExchange {
     /// The backend has answered before it had all of the body: the rest isn't sent.
     fn overtake(&mut self) -> Sent {
@@ -117,9 +136,17 @@ impl Bereq {
     ) -> WaitOutcome<T> {
         let mut deadline = None;
         let may_end = self.may_end();
-        poll_fn(|cx| {
-            if let Poll::Ready(done) = poll(OriginExchange::of(&mut self.ask.link), &mut self.beresp, cx) {
+        let mut wait = BackendWait::default();
+        let outcome = poll_fn(|cx| {
+            let link = OriginExchange::of(&mut self.ask.link);
+            let polled = poll(link, &mut self.beresp, cx);
+            // A backend that waits for the rest of the client's body isn't slow itself.
+            let waits_for_client = link.upload.as_ref().is_some_and(FetchUpload::is_incomplete);
+            if let Poll::Ready(done) = polled {
                 return Poll::Ready(WaitOutcome::Done(done));
+            }
+            if !waits_for_client {
+                wait.begin(self);
             }
             // Many wait, few write: the buffer of the records is for those.
             self.log.rest();
@@ -129,7 +156,9 @@ impl Bereq {
             }
             if may_end { self.busy().poll_unwanted(cx).map(|()| WaitOutcome::Unwanted) } else { Poll::Pending }
         })
-        .await
+        .await;
+        wait.end(self);
+        outcome
     }
 
     /// Adds `TE: trailers` if the client can take the response's trailers.
@@ -281,16 +310,20 @@ impl Bereq {
     /// `None`: the backend took nothing for too long. A timeout of 0 is about responses.
     async fn push_some(&mut self) -> Option<Result<SendProgress, ExchangeSendError>> {
         let mut deadline = None;
-        poll_fn(|cx| {
+        let mut wait = BackendWait::default();
+        let outcome = poll_fn(|cx| {
             if let Poll::Ready(sent) = OriginExchange::of(&mut self.ask.link).conn.poll_send(cx, &mut self.beresp) {
                 return Poll::Ready(Some(sent));
             }
+            wait.begin(self);
             self.log.rest();
             let deadline =
                 deadline.get_or_insert_with(|| Deadline::after(none_at_once(self.time_limit(Limit::BetweenBytes))));
             deadline.as_mut().map_or(Poll::Pending, |deadline| deadline.poll(cx).map(|()| None))
         })
-        .await
+        .await;
+        wait.end(self);
+        outcome
     }
 
     async fn receive_head(&mut self) -> Result<(), Failure> {

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`--bots` (docs/bots.md): crawlers that change their address with each request use up a share of the origin's time, are refused then, and get expired
 objects; readers, verified bots and requests that VCL exempts aren't refused. What the log, the counters and VCL say."""
+import concurrent.futures
 import pathlib
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
@@ -103,6 +105,48 @@ def enforced(report, program):
         report.check((r.get("Class"), r.get("Cost")) == ("reader", "0.000"), f"off: {r.fields}")
 
 
+def observed(report, program):
+    """`observe` changes nothing: the class `crawl` holds up nobody."""
+    both = threading.Barrier(2, timeout=LIMIT)
+
+    def answer(_method, path, _fields):
+        if path.startswith("/together"):
+            both.wait()
+        return "", b"page"
+
+    args = ["--bots=observe", "-p", "classes=crawl:workers=1,queue=0", "-a", "127.0.0.1:0,PROXY"]
+    with Origin(simple(answer)) as origin, Varnishd(program, args, vcl=VCL % origin.address) as v, \
+            concurrent.futures.ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(ask, v, address(n), f"/together/{n}", [("Set", "crawl")]) for n in range(2)]
+        statuses = [one.result().status for one in asked]
+        report.check(statuses == [200, 200], f"two of the class crawl are fetched at once: {statuses}")
+        report.check(counter(v, "bot_crawl") == 2, f"both are counted: {counter(v, 'bot_crawl')}")
+
+
+def slow_client(report, program):
+    """The time in which a client sends its body or takes the response isn't the origin's."""
+    held = 3  # seconds
+    body = b"a" * (16 << 20)
+
+    def answer(method, path, _fields):
+        time.sleep(WORK)
+        return "Cache-Control: no-store\r\n", body if (method, path) == ("GET", "/slow") else b"small"
+
+    with Origin(simple(answer)) as origin, Varnishd(program, ["--bots=observe", "-a", "127.0.0.1:0,PROXY"], vcl=VCL % origin.address) as v:
+        for n, request in enumerate((b"GET /slow HTTP/1.1\r\nHost: bed.test\r\nUser-Agent: a\r\n\r\n",
+                                     b"POST /slow HTTP/1.1\r\nHost: bed.test\r\nUser-Agent: a\r\nContent-Length: 2\r\n\r\na")):
+            begun = time.monotonic()
+            with Client(v.address, timeout=LIMIT, keep=False, rcvbuf=65536) as client:
+                client.send(f"PROXY TCP4 {address(n)} 192.0.2.1 4000 80\r\n".encode() + request)
+                time.sleep(held)
+                client.send(b"a" if request.startswith(b"POST") else b"")
+                r = client.response()
+            took = time.monotonic() - begun
+            report.check(r.whole(), f"a slow client is served: {r}")
+            cost = lambda: float(ask(v, address(n), "/", [("User-Agent", "a"), ("Set", "reader")]).get("Cost"))
+            report.comes(lambda: WORK / 2 <= cost() <= took - held / 2, True, f"request {n} of {took:.1f} s costs the origin's time alone")
+
+
 def values(report, program):
     with Varnishd(program, backend=("127.0.0.1", 1)) as v:
         for setting, words in (("bots maybe", "Must be off, observe or on"), ("bots_status 200", "400"), ("bots_share 100", "99")):
@@ -116,7 +160,7 @@ def values(report, program):
 
 
 def main():
-    o = options(__doc__, [enforced, values])
+    o = options(__doc__, [enforced, observed, slow_client, values])
     report = Report("accounts")
     for case in o.cases:
         case(report, o.varnishd)
