@@ -146,7 +146,10 @@ impl Account {
         let factor = (-passed / half_life).exp2() as f32;
         let numbers =
             [&mut self.requests, &mut self.misses, &mut self.origin_seconds, &mut self.bytes, &mut self.shared];
-        numbers.into_iter().chain([&mut self.judged, &mut self.solo, &mut self.refused]).for_each(|number| *number *= factor);
+        numbers
+            .into_iter()
+            .chain([&mut self.judged, &mut self.solo, &mut self.refused])
+            .for_each(|number| *number *= factor);
         self.faded = ticks;
     }
 

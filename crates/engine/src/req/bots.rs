@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use accounts::{Admission, Ask, BotClass, Caller, Ledger, Origin, Overdrawn, Shape, Verdict};
 use base::Mono;
-use cache::ObjRef;
+use cache::{Busy, ObjRef};
 use message::names;
 use tables::no_hit::NoHit;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::VclFailure;
 use vrt::value::Text;
@@ -26,6 +27,9 @@ use crate::synthetic::SynthOrder;
 use crate::transport::Transport;
 
 pub(super) const CRAWL: &str = "crawl";
+/// Seconds after which a crawler that waits looks for requests behind it.
+const LOOKS: f64 = 0.05;
+const USED_UP: &str = "the crawlers' share of the backends' time is used up";
 
 /// The class that `req.bot.class` is set to; `None`: the verdict's.
 pub(super) fn set_class(word: Option<Text>) -> Result<Option<BotClass>, VclFailure> {
@@ -102,14 +106,23 @@ impl BotView<'_> {
     }
 }
 
+/// Ends after `seconds`, or once other requests are parked behind `busy`: a reader doesn't wait for a crawler's turn.
+async fn wait_alone(mut seconds: f64, busy: Option<&Busy>) {
+    while seconds > 0.0 && !busy.is_some_and(Busy::has_waiters) {
+        let slice = if busy.is_some() { seconds.min(LOOKS) } else { seconds };
+        rt::sleep(Duration::from_secs_f64(slice)).await;
+        seconds -= slice;
+    }
+}
+
 impl Req {
     fn bot_view(&self) -> BotView<'_> {
         BotView { client: &self.client, ask: &self.ask, settings: &self.settings }
     }
 
     #[inline]
-    pub(super) fn note_hit(&self) {
-        if self.engine().requests.bots.is_on() && !self.esi.is_fragment() {
+    pub(super) fn note_hit(&mut self) {
+        if self.engine().requests.bots.is_on() && !self.esi.is_fragment() && !self.is_of_peer() {
             let view = self.bot_view();
             drop(view.caller());
             self.client.sess.note_hit(view.ask());
@@ -125,6 +138,7 @@ impl Req {
     /// Before a fetch: judges the client. A crawler waits for its share of the backends' time. `Err` is the step to go to instead.
     pub(super) async fn take_permission(
         &mut self,
+        busy: Option<&Busy>,
         transport: &mut dyn Transport,
     ) -> Result<Option<Box<FetchCharge>>, ReqStep> {
         if !self.engine().requests.bots.is_on() {
@@ -139,7 +153,9 @@ impl Req {
         let engine = self.engine();
         let judged = engine.requests.bots.judge(client, ask, engine.clock.mono(), self.settings.bot_class);
         let Some(Judged { caller, verdict, entry }) = judged else { return Ok(None) };
-        self.client.bot_class = verdict.class;
+        if engine.requests.bots.enforces() {
+            self.client.bot_class = verdict.class;
+        }
         if verdict.class != BotClass::Reader {
             self.tell_crawl(&verdict);
         }
@@ -148,7 +164,7 @@ impl Req {
             Some(Ok(admission)) => {
                 let charge = Box::new(FetchCharge::new(&self.client.sess, caller, Some(admission)));
                 // Boxed: it is rare.
-                Box::pin(self.wait_for_share(charge, admission, transport)).await.map(Some)
+                Box::pin(self.wait_for_share(charge, admission, busy, transport)).await.map(Some)
             }
             Some(Err(overdrawn)) => Err(self.refuse_crawl(&verdict, overdrawn)),
         }
@@ -165,6 +181,7 @@ impl Req {
         &mut self,
         charge: Box<FetchCharge>,
         admission: Admission,
+        busy: Option<&Busy>,
         transport: &mut dyn Transport,
     ) -> Result<Box<FetchCharge>, ReqStep> {
         if admission.wait <= 0.0 {
@@ -172,14 +189,14 @@ impl Req {
         }
         self.engine().main.bot_crawl_waited.inc();
         self.log.flush();
-        let sleep = rt::sleep(Duration::from_secs_f64(admission.wait));
-        let ended = self.drive_until(Departure::Closed, transport, sleep).await;
+        let begun = self.engine().clock.mono();
+        let ended = self.drive_until(Departure::Closed, transport, wait_alone(admission.wait, busy)).await;
         self.mark("Bots");
         if ended.is_none() {
             self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, "the client is gone"));
             return Err(self.end_reset());
         }
-        self.client.waited.class += admission.wait as f32;
+        self.client.waited.class += self.engine().clock.mono().since(begun) as f32;
         Ok(charge)
     }
 
@@ -187,17 +204,18 @@ impl Req {
         self.engine().main.bot_crawl_refused.inc();
         self.client.class_state = ClassState::Full;
         self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, format!("bots: {verdict}")));
-        self.log.put(Tag::Error, b"bots: the crawlers' share of the backends' time is used up");
+        self.log.putf(Tag::Error, format_args!("bots: {USED_UP}"));
         let refusal =
             ClassRefusal { class: CRAWL.into(), is_late: false, retry_after: retry_after.ceil() as u32, token: None };
-        ReqStep::Synth(SynthOrder { status: self.params.bots_status as u16, ..SynthOrder::of_refusal(refusal) })
+        let order = SynthOrder::because(self.params.bots_status as u16, ProxyError::HttpRequestDenied, USED_UP);
+        ReqStep::Synth(SynthOrder { refusal: Some(Box::new(refusal)), ..order })
     }
 
     /// True if the client crawls and gets this expired object instead of a fetch.
     pub(super) fn is_stale_good_enough(&mut self, stale: &ObjRef) -> bool {
         let bots = &self.engine().requests.bots;
         let is_possible = bots.enforces() && !self.settings.rfc9111 && !self.esi.is_fragment();
-        if !is_possible || stale.flags().is_passed() || self.is_to_be_read(stale) {
+        if !is_possible || stale.flags().is_passed() || self.is_to_be_read(stale) || self.is_of_peer() {
             return false;
         }
         let is_crawl = self.bot_view().class() == BotClass::Crawl;

@@ -13,21 +13,39 @@ use crate::bereq::{self, FetchMode, FetchTurn};
 use crate::refreshes::Refresh;
 use crate::transport::Transport;
 
+/// The right to fetch that comes with a hit.
+pub(crate) enum HitRight {
+    None,
+    /// A refresh in the background is due.
+    Refresh(Box<Busy>),
+    /// Only for a `vcl_hit` that returns `miss`.
+    Miss(Box<Busy>),
+}
+
+impl HitRight {
+    pub fn of_refresh(busy: Option<Busy>) -> Self {
+        busy.map_or(HitRight::None, |busy| HitRight::Refresh(Box::new(busy)))
+    }
+
+    fn busy(&self) -> Option<&Busy> {
+        match self {
+            HitRight::None => None,
+            HitRight::Refresh(busy) | HitRight::Miss(busy) => Some(busy),
+        }
+    }
+}
+
 impl Req {
-    pub(super) async fn hit(
-        &mut self,
-        delivery: Delivery,
-        refresh: Option<Box<Busy>>,
-        transport: &mut dyn Transport,
-    ) -> ReqStep {
+    pub(super) async fn hit(&mut self, delivery: Delivery, right: HitRight, transport: &mut dyn Transport) -> ReqStep {
         let main = self.engine().main;
         let mut head = ObjHead::default();
-        let lent = Lent::Found { obj: &delivery.obj, refresh: refresh.as_deref(), head: &mut head };
+        let lent = Lent::Found { obj: &delivery.obj, refresh: right.busy(), head: &mut head };
         let action: HitAction = self.run_vcl_with(lent, transport).await;
         drop(head);
         match action {
             HitAction::Deliver => {
-                if let Some(busy) = refresh.filter(|_| self.may_refresh())
+                if let HitRight::Refresh(busy) = right
+                    && self.may_refresh()
                     && let Some(turn) = self.turn_for_refresh()
                 {
                     main.s_fetch.inc();
@@ -54,7 +72,7 @@ impl Req {
             // right to fetch into the cache passes, as there.
             HitAction::Fetch => {
                 self.verdict.refetch();
-                let Some(busy) = refresh else {
+                let (HitRight::Refresh(busy) | HitRight::Miss(busy)) = right else {
                     self.log.put(Tag::VclError, b"vcl_hit{} returns miss without busy object.  Doing pass.");
                     return ReqStep::Pass;
                 };

@@ -8,6 +8,7 @@ use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::delivery::Delivery;
+use super::hit::HitRight;
 use super::reason::NoHitReason;
 use super::search::ReqSearch;
 use super::verdict::ReqVerdict;
@@ -149,10 +150,12 @@ impl Req {
     fn after_lookup(&mut self, found: Found, reader: Option<Box<BodyReader>>) -> ReqStep {
         let main = self.engine().main;
         match found {
-            Found::Hit(obj) => self.found(obj, reader, None),
-            Found::Grace { stale, busy } => self.found(stale, reader, busy.map(Box::new)),
+            Found::Hit(obj) => self.found(obj, reader, HitRight::None),
+            Found::Grace { stale, busy } => self.found(stale, reader, HitRight::of_refresh(busy)),
             Found::Miss(busy) => self.missed(Box::new(busy), None),
-            Found::MissStale { stale, .. } if self.is_stale_good_enough(&stale) => self.found(stale, reader, None),
+            Found::MissStale { busy, stale } if self.is_stale_good_enough(&stale) => {
+                self.found(stale, reader, HitRight::Miss(Box::new(busy)))
+            }
             Found::MissStale { busy, stale } => self.missed(Box::new(busy), Some(stale)),
             Found::HitForMiss { busy, xid, ttl_left, stale } => {
                 self.log.record(Tag::HitMiss).num(xid.log_id()).sp_fixed6(ttl_left);
@@ -179,12 +182,7 @@ impl Req {
         ReqStep::Miss { busy, stale }
     }
 
-    pub(super) fn found(
-        &mut self,
-        obj: ObjRef,
-        first_reader: Option<Box<BodyReader>>,
-        refresh: Option<Box<Busy>>,
-    ) -> ReqStep {
+    pub(super) fn found(&mut self, obj: ObjRef, first_reader: Option<Box<BodyReader>>, right: HitRight) -> ReqStep {
         let times = obj.times();
         let left = times.t_origin.plus(times.ttl).since(self.engine().mono_of(self.ask.t_req));
         // The log names the announced length only while the object is still being fetched.
@@ -206,6 +204,6 @@ impl Req {
         }
         drop(record);
         self.resp.noted = Noted::begin(self.engine().cache.stores(), &obj);
-        ReqStep::Hit { delivery: Delivery::found(obj, first_reader), refresh }
+        ReqStep::Hit { delivery: Delivery::found(obj, first_reader), right }
     }
 }

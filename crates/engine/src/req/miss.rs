@@ -30,7 +30,7 @@ impl Req {
         match action {
             MissAction::Fetch => {
                 self.client.gives_up = false;
-                let turn = match self.take_turn(transport).await {
+                let turn = match self.take_turn(Some(&busy), transport).await {
                     Ok(turn) => turn,
                     Err(step) => return step,
                 };
@@ -59,8 +59,12 @@ impl Req {
     }
 
     /// Takes permission if the client crawls, a worker of the request's class, then a slot, for the next fetch. `Err` is the step to go to instead.
-    pub(super) async fn take_turn(&mut self, transport: &mut dyn Transport) -> Result<FetchTurn, ReqStep> {
-        let charge = self.take_permission(transport).await?;
+    pub(super) async fn take_turn(
+        &mut self,
+        busy: Option<&Busy>,
+        transport: &mut dyn Transport,
+    ) -> Result<FetchTurn, ReqStep> {
+        let charge = self.take_permission(busy, transport).await?;
         let worker = self.take_worker(transport).await?;
         Ok(FetchTurn::new(worker, charge, self.take_slot(transport).await?))
     }

@@ -82,6 +82,7 @@ use crate::vcl_run::{self, VclRun};
 use self::ctx::{Lent, ReqVcl};
 use self::delivery::{Answer, Delivery};
 use self::esi::EsiContext;
+use self::hit::HitRight;
 use self::settings::ReqSettings;
 use self::state::Response;
 pub use self::state::{ReqAsk, ReqClient};
@@ -94,10 +95,10 @@ use crate::synthetic::SynthOrder;
 pub(crate) enum ReqStep {
     Recv,
     Lookup,
-    /// Deliver an object that was found, with the right to refresh it if it is stale and nobody else does.
+    /// Deliver an object that was found.
     Hit {
         delivery: Delivery,
-        refresh: Option<Box<Busy>>,
+        right: HitRight,
     },
     /// Fetch into the cache, with the right to do so and the object that may be revalidated.
     Miss {
@@ -212,7 +213,7 @@ impl Req {
             step = match step {
                 ReqStep::Recv => self.recv(transport).await,
                 ReqStep::Lookup => self.lookup(transport).await,
-                ReqStep::Hit { delivery, refresh } => self.hit(delivery, refresh, transport).await,
+                ReqStep::Hit { delivery, right } => self.hit(delivery, right, transport).await,
                 ReqStep::Miss { busy, stale } => self.miss(busy, stale, transport).await,
                 ReqStep::Pass => self.pass(transport).await,
                 // Boxed: it is many times larger than any other step, and rare.

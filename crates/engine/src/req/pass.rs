@@ -15,7 +15,7 @@ impl Req {
         match self.run_vcl(transport).await {
             PassAction::Fetch => {
                 self.client.gives_up = matches!(self.ask.head.method(), b"GET" | b"HEAD");
-                let turn = match self.take_turn(transport).await {
+                let turn = match self.take_turn(None, transport).await {
                     Ok(turn) => turn,
                     Err(step) => return step,
                 };

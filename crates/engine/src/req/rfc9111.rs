@@ -12,6 +12,7 @@ use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use tables::vclsubs::HashAction;
 
+use super::hit::HitRight;
 use super::reason::NoHitReason;
 use super::verdict::{FoundKind, ReqVerdict};
 use super::{Req, ReqStep};
@@ -55,7 +56,7 @@ impl Req {
         if let Some(stale) = stale.filter(|stale| self.takes_stale(stale, &asked) && !self.lacks(stale)) {
             self.verdict.take_stale();
             stale.note_hit(self.engine().mono_of(self.ask.t_req));
-            return Some(self.found(stale.clone(), None, None));
+            return Some(self.found(stale.clone(), None, HitRight::None));
         }
         if let Some(step) = self.unless_only_cached() {
             return Some(step);

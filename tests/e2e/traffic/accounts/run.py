@@ -4,6 +4,7 @@
 objects; readers, verified bots and requests that VCL exempts aren't refused. What the log, the counters and VCL say."""
 import concurrent.futures
 import pathlib
+import select
 import subprocess
 import sys
 import threading
@@ -30,7 +31,7 @@ sub vcl_recv {
     if (req.http.Verified) { set req.bot.verified = req.http.Verified; }
     if (req.method == "EXPIRE") { set req.method = "GET"; return (hash); }
 }
-sub vcl_hit { if (req.http.Expire) { purge.soft(0s, 0s, 60s); return (synth(200)); } }
+sub vcl_hit { if (req.http.Fresh) { return (miss); } if (req.http.Expire) { purge.soft(0s, 0s, 60s); return (synth(200)); } }
 sub vcl_miss { if (req.http.Expire) { return (synth(404)); } }
 sub answer { set resp.http.Class = req.bot.class; set resp.http.Cost = req.bot.cost; set resp.http.Budget = req.bot.budget; }
 sub vcl_deliver { call answer; }
@@ -147,6 +148,49 @@ def slow_client(report, program):
             report.comes(lambda: WORK / 2 <= cost() <= took - held / 2, True, f"request {n} of {took:.1f} s costs the origin's time alone")
 
 
+def held(report, program):
+    """A reader doesn't wait behind a crawler that waits for its share of the origin's time."""
+    work = Works()
+    patient = ["-p", "bots_least=0.001", "-p", "bots_share=0", "-p", "bots_patience=60"]
+    with Origin(simple(work.answer)) as origin, Varnishd(
+            program, ["--bots=on", *patient, "-a", "127.0.0.1:0,PROXY"], vcl=VCL % origin.address) as v:
+        waiting = []
+        for n in range(CRAWLERS):
+            crawler = Client(v.address, timeout=LIMIT)
+            crawler.send(f"PROXY TCP4 {address(n)} 192.0.2.1 4000 80\r\nGET /held/{n} HTTP/1.1\r\nHost: bed.test\r\nSet: crawl\r\n\r\n".encode())
+            until(LIMIT, lambda: select.select([crawler.sock], [], [], 0)[0] or counter(v, "bot_crawl_waited") > len(waiting))
+            if counter(v, "bot_crawl_waited") > len(waiting):
+                waiting.append((crawler, f"/held/{n}"))
+                continue
+            crawler.sock.close()
+            if counter(v, "bot_crawl_refused"):
+                break
+        # The one after it would have waited for more than 60 s.
+        crawler, page = waiting[-1]
+        report.check(page not in work.asked, f"a crawler waits: {page}")
+        r = ask(v, "192.0.2.9", page)
+        report.check(r.whole(), f"a reader of the same page is served: {r}")
+        report.check(crawler.response().whole(), "and so is the crawler")
+        report.check(work.asked.count(page) == 1, f"by one fetch: {work.asked[-2:]}")
+        for crawler, _ in waiting:
+            crawler.sock.close()
+
+
+def stale(report, program):
+    """`vcl_hit` may fetch what a crawler would get expired, and a refusal says why."""
+    work = Works()
+    args = ["--bots=on", *SETTINGS, "-a", "127.0.0.1:0,PROXY"]
+    with Origin(simple(work.answer)) as origin, Varnishd(program, args, vcl=VCL % origin.address) as v:
+        ask(v, "192.0.2.9", "/known"), ask(v, "192.0.2.9", "/known", [("Expire", "1")])
+        r = ask(v, address(1), "/known", [("Set", "crawl"), ("Fresh", "1")])
+        report.check(r.status == 200 and len(work.asked) == 2, f"a fresh object: {r}, {work.asked}")
+        r = ask(v, "192.0.2.9", "/known")
+        report.check(r.status == 200 and len(work.asked) == 2, f"it is in the cache: {work.asked}")
+        refused = next((r for n in range(CRAWLERS) if (r := ask(v, address(n), f"/crawled/{n}", [("Set", "crawl")])).status == 429), None)
+        status = refused and refused.get("Proxy-Status")
+        report.check("share of the backends' time" in (status or ""), f"Proxy-Status of a refusal: {status}")
+
+
 def values(report, program):
     with Varnishd(program, backend=("127.0.0.1", 1)) as v:
         for setting, words in (("bots maybe", "Must be off, observe or on"), ("bots_status 200", "400"), ("bots_share 100", "99")):
@@ -160,7 +204,7 @@ def values(report, program):
 
 
 def main():
-    o = options(__doc__, [enforced, observed, slow_client, values])
+    o = options(__doc__, [enforced, observed, slow_client, held, stale, values])
     report = Report("accounts")
     for case in o.cases:
         case(report, o.varnishd)
