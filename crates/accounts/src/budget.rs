@@ -64,6 +64,10 @@ impl CrawlBudget {
         budget
     }
 
+    pub fn empty(&mut self) {
+        self.level = 0.0;
+    }
+
     /// Changes the settings; what was used stays.
     pub fn set(&mut self, share: f64, least: f64, patience: f64) {
         (self.share, self.least, self.patience) = (share.clamp(0.0, 0.99), least.max(1e-6), patience);

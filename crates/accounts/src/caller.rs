@@ -44,7 +44,7 @@ impl Caller {
             network: ids.network.unwrap_or(0),
             tls: cut(ids.tls),
             agent: agent.into(),
-            bot: cut(bot),
+            bot: bot.into(),
             is_verified: !ids.verified.is_empty(),
         };
         for level in Level::ALL {
@@ -105,7 +105,7 @@ impl Caller {
             Level::Network => cut(format!("AS{}", self.network).as_bytes()),
             Level::Tls => self.tls.clone(),
             Level::Agent => cut(&self.agent),
-            Level::Bot => self.bot.clone(),
+            Level::Bot => cut(&self.bot),
         }
     }
 }

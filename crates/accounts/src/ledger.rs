@@ -22,7 +22,8 @@ const SOFTWARE: [Level; 2] = [Level::Tls, Level::Agent];
 const SURE: f32 = 0.02;
 const CRAWLS: f32 = 0.5;
 const WALKED: usize = 8;
-const VERIFIED: usize = 64;
+/// Budgets of verified bots at most, how many of them get the full share, and seconds without use after which one may be forgotten.
+const VERIFIED: (usize, usize, f64) = (64, 8, 600.0);
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerSettings {
@@ -61,7 +62,8 @@ pub struct Ledger {
     shapes: [Newcomers; Shape::COUNT],
     crowd: Crowd,
     crawl: CrawlBudget,
-    verified: HashMap<Box<[u8]>, CrawlBudget>,
+    /// By the key of the bot's account, with the time of the latest use.
+    verified: HashMap<u64, (CrawlBudget, Mono)>,
 }
 
 /// The latest requests of clients that have made few, all together.
@@ -104,9 +106,14 @@ impl Ledger {
         self.settings =
             LedgerSettings { bytes: self.settings.bytes, half_life: self.settings.half_life, ..settings.clone() };
         self.crawl.set(settings.share, settings.least, settings.patience);
-        for budget in self.verified.values_mut() {
-            budget.set(settings.verified_share, settings.least, settings.patience);
-        }
+        self.share_among_verified();
+    }
+
+    /// All verified bots together get as much as a few, however many names there are.
+    fn share_among_verified(&mut self) {
+        let LedgerSettings { verified_share, least, patience, .. } = self.settings;
+        let part = (VERIFIED.1 as f64 / self.verified.len() as f64).min(1.0);
+        self.verified.values_mut().for_each(|(budget, _)| budget.set(verified_share * part, least * part, patience));
     }
 
     /// Memory of the tables, which never grow.
@@ -169,7 +176,7 @@ impl Ledger {
             Some(admission) => self.budget(caller, now).settle(admission.reserved, origin_seconds),
             None => {
                 self.crawl.add_readers(origin_seconds, now);
-                self.verified.values_mut().for_each(|budget| budget.add_readers(origin_seconds, now));
+                self.verified.values_mut().for_each(|(budget, _)| budget.add_readers(origin_seconds, now));
             }
         }
     }
@@ -317,12 +324,35 @@ impl Ledger {
     }
 
     fn budget(&mut self, caller: &Caller, now: Mono) -> &mut CrawlBudget {
-        let name = caller.bot().filter(|_| caller.is_verified());
-        let Some(name) = name.filter(|name| self.verified.len() < VERIFIED || self.verified.contains_key(*name)) else {
+        if !caller.is_verified() {
             return &mut self.crawl;
-        };
+        }
+        let key = caller.keys[Level::Bot as usize];
+        if !self.verified.contains_key(&key) {
+            self.open_verified(key, now);
+        }
+        match self.verified.get_mut(&key) {
+            Some((budget, used)) => {
+                *used = now;
+                budget
+            }
+            None => &mut self.crawl,
+        }
+    }
+
+    fn open_verified(&mut self, key: u64, now: Mono) {
+        self.verified.retain(|_, (_, used)| now.since(*used) < VERIFIED.2);
         let LedgerSettings { verified_share, least, patience, .. } = self.settings;
-        self.verified.entry(name.into()).or_insert_with(|| CrawlBudget::new(verified_share, least, patience, now))
+        let mut budget = CrawlBudget::new(verified_share, least, patience, now);
+        if self.verified.len() >= VERIFIED.0 {
+            let oldest =
+                self.verified.iter().min_by(|(_, (_, a)), (_, (_, b))| a.0.total_cmp(&b.0)).map(|(key, _)| *key);
+            oldest.and_then(|key| self.verified.remove(&key));
+            // New names come with nothing saved, else each would be worth a burst.
+            budget.empty();
+        }
+        self.verified.insert(key, (budget, now));
+        self.share_among_verified();
     }
 
     fn tell_time(&mut self, now: Mono) {

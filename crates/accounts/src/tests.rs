@@ -312,7 +312,47 @@ fn a_verified_bot_has_a_budget_of_its_own() {
     while ledger.reserve(&one, Mono(0.0)).is_ok() {}
     assert!(ledger.reserve(&other, Mono(0.0)).is_ok());
     let served = (0..1000).filter(|n| ledger.reserve(&bot(&format!("{n}.example")), Mono(0.0)).is_ok()).count();
-    assert!((60..80).contains(&served), "{served}: beyond a number of bots all others share one budget");
+    assert!((60..80).contains(&served), "{served}: beyond a number of bots a new one has nothing saved");
+}
+
+#[test]
+fn a_verified_bot_gets_the_place_of_one_that_has_gone() {
+    let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
+    let bot = |name: &str| Caller::new(1, &CallerIds { verified: name.as_bytes(), ..CallerIds::default() });
+    (0..64).for_each(|n| assert!(ledger.reserve(&bot(&format!("{n}.example")), Mono(0.0)).is_ok()));
+    let new = bot("new.example");
+    assert!(ledger.reserve(&new, Mono(1.0)).is_err());
+    assert!(ledger.reserve(&new, Mono(60.0)).is_ok(), "its budget fills");
+    assert!(ledger.budget_level(&bot("later.example"), Mono(700.0)) > 0.9, "the others are forgotten");
+}
+
+#[test]
+fn verified_bots_together_use_no_more_than_a_few() {
+    let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
+    let bots: Vec<Caller> = (0..64)
+        .map(|n| {
+            Caller::new(
+                1,
+                &CallerIds {
+                    verified: format!("a-name-of-more-than-forty-bytes-{n:04}.example").as_bytes(),
+                    ..CallerIds::default()
+                },
+            )
+        })
+        .collect();
+    let mut fetches = 0;
+    for second in 0..1000 {
+        for bot in &bots {
+            let now = Mono(f64::from(second));
+            if let Ok(admission) = ledger.reserve(bot, now) {
+                ledger.charge(bot, 0.1, 0, Some(admission), now);
+                fetches += 1;
+            }
+        }
+    }
+    // 64 bursts of 1 s, and 8 times the least.
+    let seconds = f64::from(fetches) * 0.1;
+    assert!((64.0..64.0 + 1000.0 * 0.1 * 9.0).contains(&seconds), "{seconds}");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What clients cost the origin, and who crawls (parameter `bots`). The books are `accounts`; this file has their lock, the clients of
-//! sessions, and the charge that a fetch carries.
+//! The accounts of clients (parameter `bots`). The books are the crate `accounts`; this file has their lock, the clients of sessions, and the
+//! charge that a fetch carries.
 //!
-//! A hit is noted in its session and reaches the books with others, so it takes no lock. A request that needs a backend is judged under the
-//! lock; a fetch takes it once more when it ends.
+//! A session notes up to [`NOTED_HITS`] hits of a client and takes the lock once for them: when there are so many, when another client's
+//! request follows, before a judgement, and at its end. A request that needs a backend is judged under the lock; a fetch takes it once more
+//! when it ends.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};

@@ -328,7 +328,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("req.class", "The class of the request, as declared by the parameter classes. It applies if the request needs a backend. Empty: no class."),
     ("req.class_state", "The result of the request in its class: served, full (the queue was full), late (it waited too long), or empty."),
     ("req.bot.budget", "Seconds of the backends' time that crawlers together may use now; of a verified bot, its own. Negative if they were used in advance. 0 with bots=off."),
-    ("req.bot.class", "The verdict about the client (parameter bots): reader, crawl, or verified. Before vcl_hash it is about the client, after it about the client and this object. Always reader with bots=off. VCL may set reader or crawl; an empty string means the verdict."),
+    ("req.bot.class", "The verdict about the client (parameter bots): reader, crawl, or verified. Before vcl_hash it is about the client, after it about the client and this object. With bots=off it is reader unless VCL sets it. VCL may set reader or crawl; an empty string means the verdict."),
     ("req.bot.cost", "Seconds of the backends' time that the client was charged with; a charge fades (bots_half_life)."),
     ("req.bot.verified", "The name of the bot whose identity VCL has verified, for example with import botauth. It has a budget of its own. Empty: none."),
     ("req.storage", "The store for the request's body, if it is cached."),
