@@ -9,6 +9,7 @@ use crate::account::{Account, AccountTable, Level, LevelCosts};
 use crate::asked::{AskedTable, Before};
 use crate::budget::{Admission, CrawlBudget, Overdrawn};
 use crate::caller::Caller;
+use crate::pressure::{Pressure, PressureLimits};
 use crate::shape::{Ask, Shape};
 use crate::verdict::{BotClass, Crowd, KNOWN, LabeledGroup, Reason, USUAL_SHARE, Verdict};
 
@@ -21,6 +22,9 @@ const SOFTWARE: [Level; 2] = [Level::Tls, Level::Agent];
 /// Shares are kept this far from 0 and 1.
 const SURE: f32 = 0.02;
 const CRAWLS: f32 = 0.5;
+/// Newcomers are held only while they press, all together and those with requests of the same shape.
+const PRESSED: PressureLimits = PressureLimits { begins: 0.5, ends: 0.25 };
+const PRESSED_SHAPE: PressureLimits = PressureLimits { begins: 0.75, ends: 0.7 };
 const WALKED: usize = 8;
 /// Budgets of verified bots at most, how many of them get the full share, and seconds without use after which one may be forgotten.
 const VERIFIED: (usize, usize, f64) = (64, 8, 600.0);
@@ -35,6 +39,8 @@ pub struct LedgerSettings {
     /// Seconds of the origin's time per second that crawlers may use as far as readers don't.
     pub least: f64,
     pub patience: f64,
+    /// Seconds after the begin in which newcomers aren't held.
+    pub learning: f64,
 }
 
 impl Default for LedgerSettings {
@@ -45,7 +51,8 @@ impl Default for LedgerSettings {
             share: 0.05,
             verified_share: 0.05,
             least: 0.1,
-            patience: 5.0,
+            patience: 2.0,
+            learning: 120.0,
         }
     }
 }
@@ -61,6 +68,8 @@ pub struct Ledger {
     unpardoned: Newcomers,
     shapes: [Newcomers; Shape::COUNT],
     crowd: Crowd,
+    pressure: Pressure,
+    shape_pressure: [Pressure; Shape::COUNT],
     crawl: CrawlBudget,
     /// By the key of the bot's account, with the time of the latest use.
     verified: HashMap<u64, (CrawlBudget, Mono)>,
@@ -95,6 +104,8 @@ impl Ledger {
             unpardoned: Newcomers::default(),
             shapes: Default::default(),
             crowd: Crowd::default(),
+            pressure: Pressure::new(PRESSED, now),
+            shape_pressure: std::array::from_fn(|_| Pressure::new(PRESSED_SHAPE, now)),
             crawl: CrawlBudget::new(share, least, patience, now),
             verified: HashMap::new(),
             settings,
@@ -126,7 +137,7 @@ impl Ledger {
         for &ask in asks {
             let ask = ask.into();
             // A hit on what the client itself fetched says nothing about readers.
-            let requests = self.ask(ask, caller).requests;
+            let requests = self.ask(ask, caller, now).requests;
             self.count(caller, ask.shape, Evidence { requests, solo: 0.0 }, 0.0);
         }
     }
@@ -134,7 +145,7 @@ impl Ledger {
     pub fn miss(&mut self, caller: &Caller, ask: impl Into<Ask>, now: Mono) {
         self.tell_time(now);
         let ask = ask.into();
-        let evidence = self.ask(ask, caller);
+        let evidence = self.ask(ask, caller, now);
         self.count(caller, ask.shape, evidence, 1.0);
     }
 
@@ -142,7 +153,7 @@ impl Ledger {
     pub fn refused(&mut self, caller: &Caller, ask: impl Into<Ask>, now: Mono) {
         self.tell_time(now);
         let ask = ask.into();
-        let is_solo = self.ask(ask, caller).solo > 0.0;
+        let is_solo = self.ask(ask, caller, now).solo > 0.0;
         let mut news = NOTHING;
         for level in Level::ALL {
             let Some(account) = self.accounts.open(caller, level) else { continue };
@@ -209,6 +220,7 @@ impl Ledger {
         if matches!(self.asked.look(object, client), Before::Other(..) | Before::Shared) {
             return Verdict { degree: 0.0, class: BotClass::Reader, reason: Reason::Shared };
         }
+        let is_new = self.is_newcomer(caller);
         let (mut share, group) = self.share_of_newcomers(caller, shape);
         let mut reason = Reason::Newcomer { group, share };
         let (mut was_crawl, mut known) = (false, 0.0);
@@ -220,7 +232,11 @@ impl Ledger {
                 reason = Reason::Own { solo: account.solo, requests: account.judged };
             }
         }
-        let degree = self.crowd.degree(share, known, self.most_reading_shape());
+        let degree = match is_new && caller.bot().is_none() {
+            true if self.are_held(shape, now) => 1.0,
+            true => 0.0,
+            false => self.crowd.degree(share, known, self.most_reading_shape()),
+        };
         let is_crawl = degree >= CRAWLS || (was_crawl && degree > 0.0);
         if let Some(account) = self.accounts.find(client) {
             account.is_crawl = is_crawl;
@@ -275,9 +291,17 @@ impl Ledger {
     }
 
     /// Notes that the client asks for the object, and gives the one that fetched it first its due.
-    fn ask(&mut self, Ask { object, shape }: Ask, caller: &Caller) -> Evidence {
-        let note = shape.index() as u8 * 2 + u8::from(self.is_newcomer(caller));
-        match self.asked.ask(object, caller.keys[Level::Client as usize], note) {
+    fn ask(&mut self, Ask { object, shape }: Ask, caller: &Caller, now: Mono) -> Evidence {
+        let is_new = self.is_newcomer(caller);
+        let note = shape.index() as u8 * 2 + u8::from(is_new);
+        let before = self.asked.ask(object, caller.keys[Level::Client as usize], note);
+        // Asking again is no evidence, so a refused request doesn't count twice.
+        if before != Before::Own {
+            let is_solo = is_new && before == Before::Never;
+            self.pressure.count(is_solo, now);
+            self.shape_pressure[shape.index()].count(is_solo, now);
+        }
+        match before {
             Before::Never => SOLO,
             Before::Own => NOTHING,
             Before::Shared => READ,
@@ -293,6 +317,12 @@ impl Ledger {
                 READ
             }
         }
+    }
+
+    /// True if newcomers with requests of this shape are held when nobody else has asked for the object.
+    fn are_held(&self, shape: Shape, now: Mono) -> bool {
+        let has_learnt = now.since(self.born) >= self.settings.learning;
+        has_learnt && self.pressure.is_on() && self.shape_pressure[shape.index()].is_on()
     }
 
     fn is_newcomer(&mut self, caller: &Caller) -> bool {

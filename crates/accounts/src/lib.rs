@@ -18,6 +18,7 @@ mod asked;
 mod budget;
 mod caller;
 mod ledger;
+mod pressure;
 mod shape;
 mod verdict;
 

@@ -89,6 +89,7 @@ fn settings_of(params: &Params) -> LedgerSettings {
         share,
         verified_share: share,
         least: params.bots_least,
+        learning: params.bots_learning.as_secs_f64(),
         patience: params.bots_patience.as_secs_f64(),
     }
 }

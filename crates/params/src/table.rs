@@ -181,6 +181,8 @@ params! {
         "Charge clients and their groups with what they cost the backends, and judge who crawls. off: nothing is counted. observe: each request of a crawler that needs a backend is logged (Notice) and counted (MAIN.bot_crawl). on: crawlers get a share of the backends' time (bots_share), stale objects however old they are, and bots_status beyond that. --bots is the same. See bots.md.";
     bots_half_life: Seconds = "1800.000" ["seconds" min "60.000"] { Own }
         "Time after which a charge counts half. A change begins new accounts.";
+    bots_learning: Seconds = "120.000" ["seconds" min "0.000"] { Own }
+        "How long a new worker learns which objects several clients ask for, before it holds up clients that it doesn't know.";
     bots_least: Real = "0.1" ["seconds per second" min "0.001" max "1000"] { Own }
         "Backend time per second that readers and crawlers together may use before bots_share applies. Set it to a tenth of the number of requests that the backends handle at the same time.";
     bots_memory: Bytes = "8M" ["bytes" min "64k" max "1G"] { Own }

@@ -8,10 +8,11 @@ mod copies;
 mod report;
 mod witness;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use accesslog::{AccessEntry, EntryClock, Handling};
-use accounts::{Admission, BotClass, Caller, CallerIds, Ledger, LedgerSettings};
+use accounts::{Admission, Ask, BotClass, Caller, CallerIds, Ledger, LedgerSettings, Origin, Shape};
 use base::Mono;
 
 use crate::case::{CacheRules, Pass};
@@ -107,6 +108,12 @@ impl BotsTally {
     fn decide(&mut self, entry: &AccessEntry<'_>, caller: &Caller, client: u64, now: Mono) {
         let (Some(plan), Some(ledger)) = (&self.plan, &mut self.ledger) else { return };
         let object = plan.rules.scheme.identify(entry).object;
+        let ask = Ask {
+            object,
+            shape: shape(entry, |page| {
+                self.copies.look(plan.rules.scheme.identify(page).object, 0.0) != CopyState::None
+            }),
+        };
         let pass = plan.rules.pass(entry);
         let copy = self.copies.look(object, now.0);
         let is_hit = match entry.handling {
@@ -115,20 +122,20 @@ impl BotsTally {
             None => pass.is_none() && copy == CopyState::Fresh,
         };
         if is_hit {
-            ledger.hits(caller, &[object], now);
+            ledger.hits(caller, &[ask], now);
             return;
         }
         let seconds = fetch_seconds(entry, plan.fetch_seconds);
         self.fetches += 1;
         self.origin_seconds += seconds;
-        let verdict = ledger.judge(caller, object, now);
+        let verdict = ledger.judge(caller, ask, now);
         let (step, admission) = step(ledger, &verdict.class, caller, copy, now);
         self.witness.count(client, step, seconds);
         match step {
-            BotsStep::Stale => ledger.hits(caller, &[object], now),
-            BotsStep::Refused => ledger.refused(caller, object, now),
+            BotsStep::Stale => ledger.hits(caller, &[ask], now),
+            BotsStep::Refused => ledger.refused(caller, ask, now),
             BotsStep::Served | BotsStep::Waited => {
-                ledger.miss(caller, object, now);
+                ledger.miss(caller, ask, now);
                 ledger.charge(caller, seconds, entry.bytes.unwrap_or(0), admission, now);
                 if pass.is_none_or(|pass| pass == Pass::Status) {
                     self.copies.keep(object, now.0 + plan.ttl);
@@ -174,6 +181,31 @@ fn step(
         Ok(admission) if admission.wait <= UNNOTICED => (BotsStep::Served, Some(admission)),
         Ok(admission) => (BotsStep::Waited, Some(admission)),
         Err(_) => (BotsStep::Refused, None),
+    }
+}
+
+/// The shape of a request as far as the log has it. `is_known` tells whether the log has a page.
+fn shape(entry: &AccessEntry<'_>, is_known: impl Fn(&AccessEntry<'_>) -> bool) -> Shape {
+    let referer = entry.field("Referer").and_then(|referer| {
+        let mut page = AccessEntry::default();
+        page.set_url(Cow::Borrowed(referer)).is_ok().then_some(page)
+    });
+    let referer = referer.map_or(Origin::Unnamed, |mut page| {
+        // A log without hosts doesn't say which one is its own, but has the page.
+        let is_own = match &entry.host {
+            Some(host) => page.host.as_deref().is_some_and(|other| other.eq_ignore_ascii_case(host)),
+            None => {
+                page.host = None;
+                is_known(&page)
+            }
+        };
+        if is_own { Origin::Own } else { Origin::Other }
+    });
+    Shape {
+        referer,
+        has_cookie: entry.field("Cookie").is_some(),
+        has_language: entry.field("Accept-Language").is_some(),
+        has_metadata: entry.field("Sec-Fetch-Site").or(entry.field("Sec-Fetch-Dest")).is_some(),
     }
 }
 

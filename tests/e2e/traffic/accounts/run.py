@@ -20,7 +20,7 @@ from bed.report import Report, options, until
 LIMIT = 30  # seconds; ends a wait for what never comes
 WORK = 0.02  # seconds of the origin's work for each response
 # The bucket holds 1 s of the origin's time, and nearly nothing comes in.
-SETTINGS = ["-p", "bots_least=0.001", "-p", "bots_share=0", "-p", "bots_patience=0"]
+SETTINGS = ["-p", "bots_least=0.001", "-p", "bots_share=0", "-p", "bots_patience=0", "-p", "bots_learning=0"]
 CRAWLERS = 200
 
 VCL = """vcl 4.1;

@@ -33,7 +33,7 @@ fn tally(entries: impl IntoIterator<Item = AccessEntry<'static>>) -> BotsTally {
     tally
 }
 
-const STEPS: u32 = 3000;
+const STEPS: u32 = 6000;
 
 /// Readers of 200 popular pages with a style sheet. In the second half `crawlers` times as many requests come from ever new addresses.
 fn mixed(seed: u64, crawlers: usize) -> BotsTally {
@@ -62,15 +62,15 @@ fn readers_alone_meet_no_step() {
         [0; 3]
     );
     assert_eq!(tally.spared_seconds, 0.0);
-    assert_eq!((tally.requests, tally.witness.clients(), tally.witness.readers()), (3000, 250, 250));
+    assert_eq!((tally.requests, tally.witness.clients(), tally.witness.readers()), (6000, 250, 250));
 }
 
 #[test]
 fn crawlers_that_change_their_address_are_held() {
     let tally = mixed(1, 9);
     let refused = tally.witness.step(BotsStep::Refused);
-    assert!(refused.requests > 12_000, "of 13491: {refused:?}");
-    assert!(refused.readers_requests <= 30, "of 3000: {refused:?}");
+    assert!(refused.requests > 24_000, "of 26991: {refused:?}");
+    assert!(refused.readers_requests <= 30, "of 6000: {refused:?}");
     assert!(tally.spared_seconds > 0.8 * tally.origin_seconds, "{} of {}", tally.spared_seconds, tally.origin_seconds);
     assert!(!tally.held.top(3).is_empty());
 }
