@@ -138,7 +138,7 @@ impl Ledger {
             let ask = ask.into();
             // A hit on what the client itself fetched says nothing about readers.
             let requests = self.ask(ask, caller, now).requests;
-            self.count(caller, ask.shape, Evidence { requests, solo: 0.0 }, 0.0);
+            self.count(caller, ask.shape, Evidence { requests, solo: 0.0 }, 0.0, now);
         }
     }
 
@@ -146,7 +146,7 @@ impl Ledger {
         self.tell_time(now);
         let ask = ask.into();
         let evidence = self.ask(ask, caller, now);
-        self.count(caller, ask.shape, evidence, 1.0);
+        self.count(caller, ask.shape, evidence, 1.0, now);
     }
 
     /// The client's request for the object was refused. This counts against its groups only, so a reader that asks again isn't blamed for it.
@@ -165,7 +165,7 @@ impl Ledger {
                 news = SOLO;
             }
         }
-        self.add_news(news, ask.shape);
+        self.add_news(news, ask.shape, now);
     }
 
     /// A fetch for the client has ended. `admission` is the one that it began by, if it was in a budget.
@@ -295,11 +295,9 @@ impl Ledger {
         let is_new = self.is_newcomer(caller);
         let note = shape.index() as u8 * 2 + u8::from(is_new);
         let before = self.asked.ask(object, caller.keys[Level::Client as usize], note);
-        // Asking again is no evidence, so a refused request doesn't count twice.
-        if before != Before::Own {
-            let is_solo = is_new && before == Before::Never;
-            self.pressure.count(is_solo, now);
-            self.shape_pressure[shape.index()].count(is_solo, now);
+        // Asking again is no evidence, and a newcomer's solo request counts with the news.
+        if before != Before::Own && !(is_new && before == Before::Never) {
+            self.count_pressure(shape, false, now);
         }
         match before {
             Before::Never => SOLO,
@@ -329,7 +327,7 @@ impl Ledger {
         self.accounts.find(caller.keys[Level::Client as usize]).is_none_or(|client| client.judged < KNOWN)
     }
 
-    fn count(&mut self, caller: &Caller, shape: Shape, evidence: Evidence, misses: f32) {
+    fn count(&mut self, caller: &Caller, shape: Shape, evidence: Evidence, misses: f32, now: Mono) {
         let mut news = NOTHING;
         for level in Level::ALL {
             let Some(account) = self.accounts.open(caller, level) else { continue };
@@ -344,10 +342,18 @@ impl Ledger {
                 account.judge_by(news.requests, news.solo);
             }
         }
-        self.add_news(news, shape);
+        self.add_news(news, shape, now);
     }
 
-    fn add_news(&mut self, news: Evidence, shape: Shape) {
+    fn count_pressure(&mut self, shape: Shape, is_solo: bool, now: Mono) {
+        self.pressure.count(is_solo, now);
+        self.shape_pressure[shape.index()].count(is_solo, now);
+    }
+
+    fn add_news(&mut self, news: Evidence, shape: Shape, now: Mono) {
+        if news.solo > 0.0 {
+            self.count_pressure(shape, true, now);
+        }
         self.newcomers.add(news);
         self.unpardoned.add(news);
         self.shapes[shape.index()].add(news);
