@@ -9,6 +9,8 @@ pub(crate) const LABEL_BYTES: usize = 40;
 const WAYS: usize = 8;
 /// Parts of a second in which accounts note times.
 const TICKS: f64 = 16.0;
+/// Solo requests of a page's parts that don't count at once, and the ticks until one more doesn't.
+const PARTS: (u32, u32) = (16, 8);
 /// Weight of a solo request beside one that reads, when an account has to make room.
 const SOLO_VALUE: f32 = 0.25;
 /// Requests after which an account's share of solo requests forgets half: a client's, and a group's.
@@ -82,6 +84,8 @@ pub(crate) struct Account {
     level: Level,
     /// Ticks until which no other solo request counts.
     solo_until: u32,
+    /// Ticks at which all of [`PARTS`] are free again.
+    parts_until: u32,
     label: [u8; LABEL_BYTES],
 }
 
@@ -99,6 +103,7 @@ const FREE: Account = Account {
     refused: 0.0,
     is_crawl: false,
     solo_until: 0,
+    parts_until: 0,
     level: Level::Client,
     label: [0; LABEL_BYTES],
 };
@@ -118,11 +123,14 @@ impl Account {
         }
     }
 
-    /// True if a solo request counts now. A browser asks for all parts of a page at once, so there is one within a second.
+    /// True if a solo request counts now. A browser asks for all parts of a page at once, so one within a second counts, and those that are
+    /// more than a page has.
     pub fn is_next_solo(&mut self) -> bool {
-        let counts = self.touched >= self.solo_until;
-        if counts {
+        let counts = self.counts_solo();
+        if self.touched >= self.solo_until {
             self.solo_until = self.touched + TICKS as u32;
+        } else if !counts {
+            self.parts_until = self.parts_until.max(self.touched) + PARTS.1;
         }
         counts
     }
@@ -130,6 +138,12 @@ impl Account {
     /// Requests that may still count as those of a newcomer. A client's first ones do, so that no client decides about its groups alone.
     pub fn news_left(&self) -> f32 {
         (KNOWN - self.judged - self.refused).max(0.0)
+    }
+
+    /// Whether [`Account::is_next_solo`] will be true.
+    pub fn counts_solo(&self) -> bool {
+        self.touched >= self.solo_until
+            || self.parts_until.max(self.touched) + PARTS.1 > self.touched + PARTS.0 * PARTS.1
     }
 
     pub fn solo_share(&self) -> f32 {

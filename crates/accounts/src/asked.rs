@@ -4,7 +4,7 @@
 
 const WAYS: usize = 8;
 /// Bits of what is noted with the first to ask.
-const NOTE_BITS: u32 = 6;
+const NOTE_BITS: u32 = 7;
 /// Stands for more than one client.
 const SHARED: u32 = 0;
 

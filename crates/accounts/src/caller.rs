@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use crate::account::{LABEL_BYTES, Level};
 
 const AGENT_BYTES: usize = 256;
-/// Parts of the names by which robots declare themselves, in small letters.
-const ROBOTS: [&[u8]; 5] = [b"bot", b"crawl", b"spider", b"slurp", b"scrapy"];
+/// Parts of the names by which robots declare themselves, in small letters, besides "bot" at the end of a word.
+const ROBOTS: [&[u8]; 4] = [b"crawl", b"spider", b"slurp", b"scrapy"];
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallerIds<'a> {
@@ -140,7 +140,18 @@ fn declared_name(agent: &[u8]) -> Option<&[u8]> {
     let names = words.filter_map(|word| word.split(|&b| b == b'/').next());
     names.into_iter().find(|name| {
         let is_link = name.iter().any(|b| matches!(b, b':' | b'.' | b'@'));
-        !is_link && ROBOTS.iter().any(|robot| name.windows(robot.len()).any(|part| part.eq_ignore_ascii_case(robot)))
+        !is_link
+            && (has_bot(name)
+                || ROBOTS.iter().any(|robot| name.windows(robot.len()).any(|part| part.eq_ignore_ascii_case(robot))))
+    })
+}
+
+/// True for `Googlebot` and `Applebot-Extended`, not for `Botanic`, nor for CUBOT, a make of telephones.
+fn has_bot(name: &[u8]) -> bool {
+    let words = name.split(|b| !b.is_ascii_alphanumeric());
+    words.into_iter().any(|word| {
+        let word = word.to_ascii_lowercase();
+        word.ends_with(b"bot") && word != b"cubot"
     })
 }
 
@@ -180,6 +191,9 @@ mod tests {
         assert_eq!(bot(google).as_deref(), Some("Googlebot"));
         assert_eq!(bot("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"), None);
         assert_eq!(bot("curl/8 (see http://example.org/crawler.html)"), None);
+        assert_eq!(bot("Mozilla/5.0 (Linux; Android 13; CUBOT_X70 Build/TP1A) Chrome/141.0"), None);
+        assert_eq!(bot("Botanic/2 (bottles)"), None);
+        assert_eq!(bot("Applebot-Extended/1").as_deref(), Some("Applebot-Extended"));
         assert_eq!(bot(""), None);
     }
 }

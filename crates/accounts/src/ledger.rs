@@ -293,7 +293,9 @@ impl Ledger {
     /// Notes that the client asks for the object, and gives the one that fetched it first its due.
     fn ask(&mut self, Ask { object, shape }: Ask, caller: &Caller, now: Mono) -> Evidence {
         let is_new = self.is_newcomer(caller);
-        let note = shape.index() as u8 * 2 + u8::from(is_new);
+        // Only what was counted is pardoned later.
+        let counts = self.accounts.find(caller.keys[Level::Client as usize]).is_none_or(|client| client.counts_solo());
+        let note = shape.index() as u8 * 4 + u8::from(counts) * 2 + u8::from(is_new);
         let before = self.asked.ask(object, caller.keys[Level::Client as usize], note);
         // Asking again is no evidence, and a newcomer's solo request counts with the news.
         if before != Before::Own && !(is_new && before == Before::Never) {
@@ -306,11 +308,11 @@ impl Ledger {
             Before::Other(first, note) => {
                 if let Some(account) = self.accounts.find_low(first) {
                     account.shared += 1.0;
-                    account.judge_by(0.0, -1.0);
+                    account.judge_by(0.0, if note & 2 == 0 { 0.0 } else { -1.0 });
                 }
-                if note & 1 == 1 {
+                if note & 3 == 3 {
                     self.newcomers.pardon();
-                    self.shapes[usize::from(note / 2) % Shape::COUNT].pardon();
+                    self.shapes[usize::from(note / 4) % Shape::COUNT].pardon();
                 }
                 READ
             }

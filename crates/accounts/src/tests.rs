@@ -165,6 +165,50 @@ fn a_client_that_asks_for_one_page_again_and_again_is_no_crawler() {
     }
 }
 
+/// The crawler asks for `rate` pages a second, and each twentieth time for a part that all readers have.
+fn fast_crawler(rate: u32) -> World {
+    let mut world = World::new(6, false);
+    (0..60).for_each(|n| {
+        world.now += 1.0;
+        world.read(&reader(n), world_page(n));
+    });
+    for n in 0..rate * 20 {
+        world.now += 1.0 / f64::from(rate);
+        let page = if n % 20 == 0 { FIRST_PART } else { 1_000_000 + u64::from(n) };
+        world.ask(&caller_at(0x5000_0001), page);
+    }
+    world
+}
+
+#[test]
+fn a_fast_crawler_hides_behind_no_hits() {
+    for rate in [4, 20, 100] {
+        let mut world = fast_crawler(rate);
+        assert!(world.ask(&caller_at(0x5000_0001), 9_000_000), "{rate} a second");
+    }
+}
+
+#[test]
+fn pages_that_others_want_later_pardon_only_what_was_counted() {
+    let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
+    let crawler = caller_at(0xc000_0201);
+    let object = |n: u64| Draw(n).next();
+    (0..12).for_each(|n| ledger.miss(&crawler, object(n), Mono(1.0)));
+    (12..24).for_each(|n| ledger.miss(&crawler, object(n), Mono(n as f64)));
+    (1..12).for_each(|n| ledger.hits(&reader(n), &[object(n)], Mono(30.0)));
+    let shares = |ledger: &mut Ledger| {
+        ledger
+            .top(Level::Client, 99, Mono(30.0))
+            .into_iter()
+            .find(|costs| costs.name == "192.0.2.1")
+            .map(|c| c.solo_share)
+    };
+    assert_eq!(shares(&mut ledger), Some(1.0), "these came within a second of the first");
+    ledger.hits(&reader(12), &[object(12)], Mono(30.0));
+    let share = shares(&mut ledger).expect("the account exists");
+    assert!((share - 12.0 / 13.0).abs() < 0.01, "{share}");
+}
+
 #[test]
 fn one_crawler_is_found_within_ten_requests_and_leaves_by_itself() {
     let mut world = World::new(2, false);
