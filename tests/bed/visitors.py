@@ -57,7 +57,7 @@ class Origin:
 
 @dataclasses.dataclass
 class Met:
-    """What one kind of visitor met."""
+    """The responses that one kind of visitor met."""
     times: list = dataclasses.field(default_factory=list)
     statuses: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     hits: int = 0

@@ -140,7 +140,7 @@ impl Account {
         (KNOWN - self.judged - self.refused).max(0.0)
     }
 
-    /// Whether [`Account::is_next_solo`] will be true.
+    /// True if [`Account::is_next_solo`] will be.
     pub fn counts_solo(&self) -> bool {
         self.touched >= self.solo_until
             || self.parts_until.max(self.touched) + PARTS.1 > self.touched + PARTS.0 * PARTS.1

@@ -71,7 +71,7 @@ pub struct Ledger {
     pressure: Pressure,
     shape_pressure: [Pressure; Shape::COUNT],
     crawl: CrawlBudget,
-    /// By the key of the bot's account, with the time of the latest use.
+    /// Budgets by the key of the bot's account, with the time of the latest use.
     verified: HashMap<u64, (CrawlBudget, Mono)>,
 }
 

@@ -153,7 +153,7 @@ impl Sess {
 
 /// The charge for a fetch: to whom, and by which permission. Dropped before [`FetchCharge::begin`], it gives the permission back.
 ///
-/// It counts the waits for the backend. The time in which the client sends its request's body or takes the response is the client's own.
+/// The charge counts the waits for the backend. The time in which the client sends its request's body or takes the response is the client's own.
 pub(crate) struct FetchCharge {
     sess: Rc<Sess>,
     caller: Rc<Caller>,

@@ -167,7 +167,7 @@ fn what_expires_before_its_moment_takes_no_place() {
     let kit = filled(0);
     (0..20).for_each(|n| kit.put(&format!("/short{n}"), 30.0, b"x"));
     put(&kit, "/0");
-    // Those that expire soon are tested first.
+    // Objects that expire soon are tested first.
     let ban = "rate=1/m obj.status == 200";
     kit.cache.ban_text(ban).unwrap();
     (0..20).for_each(|n| _ = kit.verdict(&format!("/short{n}")));

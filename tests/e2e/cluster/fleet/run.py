@@ -207,7 +207,7 @@ def spread(report, o, make):
 
 
 def examined(o, node, *more):
-    """What lacquer doctor finds at the log's server, and what it couldn't look at: texts by rule."""
+    """Findings of lacquer doctor at the log's server, and what it couldn't look at: texts by rule."""
     words = [str(pathlib.Path(o.varnishd).with_name("lacquer")), "doctor", "-n", str(node.v.n), "--only", "server", "--format", "json", "-q", *more]
     r = json.loads(subprocess.run(words, capture_output=True, text=True, timeout=LIMIT).stdout)
     pick = lambda key: {one["id"]: " ".join(one.get("evidence", [])) + one["why"] for one in r[key] if one["id"].startswith("fleet-")}

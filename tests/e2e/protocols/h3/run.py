@@ -318,7 +318,7 @@ async def written(report, bed):
 
 
 async def limited(report, bed):
-    """What a request may be; `heads` has more."""
+    """A request of any form; `heads` has more."""
     async with client.client(bed.quic) as one:
         report.check((await one.get("/a", more=[("x-long", "x" * 7000)])).status == 200, "a long field")
         report.check((await one.get("/a", more=[("x-long", "x" * 40_000)])).status == 431, "a field longer than http_req_hdr_len")
