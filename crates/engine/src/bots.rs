@@ -194,7 +194,7 @@ impl FetchCharge {
             }
             return;
         };
-        let counter = if admission.is_some() { &engine.main.bot_crawl_us } else { &engine.main.bot_reader_us };
+        let counter = if admission.is_some() { &engine.main.bot_crawl_time } else { &engine.main.bot_reader_time };
         counter.add((seconds * 1e6) as u64);
         engine.requests.bots.with(|ledger| ledger.charge(&self.caller, seconds, bytes, admission, now));
     }

@@ -413,8 +413,8 @@ set! {
     bot_crawl_stale: Counter Info Integer "" "Requests of crawlers that got an expired object" => "Only with bots=on. They aren't counted in bot_crawl.";
     bot_crawl_waited: Counter Info Integer "" "Requests of crawlers that waited for their share of the backends' time";
     bot_crawl_refused: Counter Info Integer "" "Requests of crawlers that were refused" => "The wait would have exceeded bots_patience.";
-    bot_crawl_us: Counter Info Integer "" "Backend time of crawlers and verified bots, in microseconds" => "Only with bots=on.";
-    bot_reader_us: Counter Info Integer "" "Backend time of all other requests, in microseconds" => "While bots isn't off. Refreshes of stale objects are counted, too.";
+    bot_crawl_time: Counter Info Integer "" "Backend time of crawlers and verified bots, in microseconds" => "Only with bots=on.";
+    bot_reader_time: Counter Info Integer "" "Backend time of all other requests, in microseconds" => "While bots isn't off. Refreshes of stale objects are counted, too.";
 }
 
 set! {

@@ -246,7 +246,8 @@ def policy(report, program, bed):
 def recipe(report, program, bed):
     """The VCL of docs/bots.md: a verified bot isn't counted, and who only says its name is."""
     page = (ROOT / "docs/bots.md").read_text()
-    text = page.split("```vcl\n")[1].split("```")[0]
+    blocks = [block.split("```")[0] for block in page.split("```vcl\n")[1:]]
+    text = next(block for block in blocks if "import botauth" in block)
     def page_of(method, path, fields):
         life = "max-age=60" if path == "/kept" else "no-store"
         return f"Cache-Control: {life}\r\n", f"{fields.get('x-verified-bot', '-')} {method} {fields.get('cookie', '-')}".encode()
