@@ -301,13 +301,17 @@ pub fn content_range(response: &Head) -> Result<Option<ContentRange>, BadContent
 pub struct RangeMismatch(pub String);
 
 /// Checks a backend's answer against the client's Range (with `http_range_support`): a Content-Range that nobody asked for,
-/// of other bytes than asked for, or of another length than the body's is a failed fetch.
+/// of other bytes than asked for, or of another length than the body's is a failed fetch. A 416 that names the complete length
+/// alone says nothing of bytes, so it fits every request; varnishd refuses it if it doesn't know the Range, or there was none.
 ///
 /// # Errors
 /// [`RangeMismatch`].
 pub fn check_response(request: &Head, response: &Head, content_length: Option<u64>) -> Result<(), RangeMismatch> {
     let got =
         content_range(response).map_err(|BadContentRange| RangeMismatch("Invalid content-range header".into()))?;
+    if response.is_status(416) && got.is_some_and(|got| got.slice.is_none()) {
+        return Ok(());
+    }
     let Some(value) = asked(request) else {
         return match got {
             // Which of several lines the origin went by is its own affair.
@@ -329,7 +333,6 @@ pub fn check_response(request: &Head, response: &Head, content_length: Option<u6
     let Some(got) = got else { return Ok(()) };
     let slice = match (got.slice, got.complete) {
         (Some(slice), _) => slice,
-        (None, _) if response.is_status(416) => return Ok(()),
         (None, complete) => Slice { low: 0, high: complete.unwrap_or(1) - 1 },
     };
     if let Some(n) = content_length.filter(|&n| n != slice.bytes()) {
@@ -548,6 +551,19 @@ mod tests {
         check(Some("bytes=0-0,2-2"), "bytes 1-2/3", Some(2), Err("Expected low range 1, got 0"));
         check(Some("lines=1-2"), "bytes 1-2/3", Some(2), Err("Invalid range header (Not Bytes)"));
         check(Some("lines=1-2"), "lines 1-2/3", None, Ok(()));
+    }
+
+    #[test]
+    fn a_416_without_a_part_fits_every_request() {
+        for range in
+            [None, Some("bytes=9-"), Some("bytes=alpha"), Some("bytes=10-alpha"), Some("bytes=10"), Some("lines=1-2")]
+        {
+            let (mut req, mut resp) = (Head::new(), Head::new());
+            range.iter().for_each(|r| req.append("Range", r).unwrap());
+            resp.start_response(b"HTTP/1.1", 416).unwrap();
+            resp.append("Content-Range", "bytes */3").unwrap();
+            assert_eq!(check_response(&req, &resp, Some(20)), Ok(()), "{range:?}");
+        }
     }
 
     proptest! {
