@@ -28,6 +28,8 @@ mod extension {
     pub(super) const QUIC_TRANSPORT_PARAMETERS: u16 = 57;
 }
 
+const SSL3: u16 = 0x0300;
+
 /// A protocol that is offered by who only wants to see a challenge's certificate (RFC 8737).
 const ACME_TLS: &[u8] = b"acme-tls/1";
 
@@ -47,10 +49,14 @@ impl<'a> ClientHello<'a> {
     /// Reads the body of a handshake message of type 1.
     ///
     /// # Errors
-    /// [`HelloError::Malformed`] if lengths don't fit, or what a server needs of it isn't as it must be.
+    /// [`HelloError::Malformed`] if lengths don't fit, or what a server needs of it isn't as it must be;
+    /// [`HelloError::OldVersion`] for SSL 3.0 and less.
     pub fn parse(message: &'a [u8]) -> Result<Self, HelloError> {
         let mut message = Reader::new(message, "ClientHello");
         let version = message.number()?;
+        if version <= SSL3 {
+            return Err(HelloError::OldVersion(version));
+        }
         message.take(32)?;
         if message.list8()?.len() > 32 {
             return Err(HelloError::Malformed("session id"));

@@ -100,6 +100,7 @@ fn of_hello(error: HelloError) -> TlsReason {
     match error {
         HelloError::PlainHttp => TlsReason::HttpRequest,
         HelloError::ProxyHeader | HelloError::Ssl2 | HelloError::NotTls => TlsReason::WrongVersion,
+        HelloError::OldVersion(_) => TlsReason::Version,
         HelloError::Record(_) | HelloError::EmptyRecord | HelloError::Message(_) => TlsReason::UnexpectedMessage,
         HelloError::RecordTooLong(_) | HelloError::TooLong => TlsReason::TooLong,
         HelloError::Malformed(_) => TlsReason::Length,
@@ -127,7 +128,7 @@ fn counter<'a>(main: &'a Main, failure: &HandshakeFailure) -> &'a Counter {
         HandshakeFailure::Hello(HelloError::PlainHttp | HelloError::ProxyHeader | HelloError::NotTls) => {
             &main.tls_fail_not_tls
         }
-        HandshakeFailure::Hello(HelloError::Ssl2) => &main.tls_fail_version,
+        HandshakeFailure::Hello(HelloError::Ssl2 | HelloError::OldVersion(_)) => &main.tls_fail_version,
         HandshakeFailure::Hello(_) => &main.tls_fail_protocol,
         HandshakeFailure::NoCertificate(NoCertificate::NothingLoaded | NoCertificate::UnknownName, _) => {
             &main.tls_fail_name

@@ -12,6 +12,8 @@ pub enum HelloError {
     ProxyHeader,
     /// A hello as SSL 2.0 had it.
     Ssl2,
+    /// A `legacy_version` of SSL 3.0 or less, which nobody may answer, whatever else is on offer (RFC 8446 D.5).
+    OldVersion(u16),
     NotTls,
     /// A record of another kind than handshake messages have.
     Record(u8),
@@ -30,7 +32,7 @@ impl HelloError {
     pub fn alert(self) -> Option<u8> {
         match self {
             HelloError::PlainHttp | HelloError::ProxyHeader | HelloError::NotTls => None,
-            HelloError::Ssl2 => Some(70),
+            HelloError::Ssl2 | HelloError::OldVersion(_) => Some(70),
             HelloError::Record(_) | HelloError::EmptyRecord | HelloError::Message(_) => Some(10),
             HelloError::RecordTooLong(_) => Some(22),
             HelloError::TooLong | HelloError::Malformed(_) => Some(50),
@@ -44,6 +46,7 @@ impl fmt::Display for HelloError {
             HelloError::PlainHttp => f.write_str("plain HTTP"),
             HelloError::ProxyHeader => f.write_str("a PROXY header"),
             HelloError::Ssl2 => f.write_str("a hello of SSL 2.0"),
+            HelloError::OldVersion(version) => write!(f, "a hello of version {version:#06x}"),
             HelloError::NotTls => f.write_str("not TLS"),
             HelloError::Record(kind) => write!(f, "a record of type {kind} before the ClientHello"),
             HelloError::EmptyRecord => f.write_str("an empty record before the ClientHello"),

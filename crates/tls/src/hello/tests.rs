@@ -248,6 +248,16 @@ fn malformed_ones_say_where() {
     }
 }
 
+#[test]
+fn nobody_answers_a_hello_of_ssl_3() {
+    for version in [0, 0x0002, 0x0100, 0x0300] {
+        let mut message = example().message();
+        message[..2].copy_from_slice(&u16::to_be_bytes(version));
+        let error = ClientHello::parse(&message).unwrap_err();
+        assert_eq!((error, error.alert()), (HelloError::OldVersion(version), Some(70)));
+    }
+}
+
 fn hello_of_rustls(name: &str, alpn: &[&[u8]], versions: &[&'static rustls::SupportedProtocolVersion]) -> Vec<u8> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap();
@@ -292,7 +302,7 @@ fn hellos_are_read_as_rustls_reads_them() {
 fn made() -> impl Strategy<Value = Made> {
     let name = prop_oneof![Just(None), "[a-z0-9.-]{1,40}".prop_map(Some)];
     let others = prop::collection::vec((100_u16..2000, prop::collection::vec(any::<u8>(), 0..50)), 0..8);
-    (any::<u16>(), prop::collection::vec(any::<u16>(), 1..40), name, others).prop_map(
+    (0x0301_u16.., prop::collection::vec(any::<u16>(), 1..40), name, others).prop_map(
         |(version, ciphers, name, mut extensions)| {
             extensions.extend(name.map(|name| (0, server_name_body(&name))));
             Made { version, ciphers, extensions }

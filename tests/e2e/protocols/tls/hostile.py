@@ -23,6 +23,8 @@ HELLO = "a hello"  # of the server: what comes after it is sealed
 REFUSED = {
     "TLS 1.1 alone": (record(hello(versions=(), legacy=0x0302, suites=(0xC009, 0xC013, 0x2F), share=False)), ("protocol_version",)),
     "TLS 1.0 alone": (record(hello(versions=(), legacy=0x0301, suites=(0xC009, 0xC013, 0x2F), share=False)), ("protocol_version",)),
+    "a legacy_version of SSL 3 beside TLS 1.3": (record(hello(versions=(0x0304,), legacy=0x0300)), ("protocol_version",)),
+    "a legacy_version of 0 beside TLS 1.2": (record(hello(versions=(0x0303,), legacy=0)), ("protocol_version",)),
     "SSL 3": (record(hello(versions=(), legacy=0x0300, suites=(0x2F, 0x35), share=False)), ("protocol_version", "handshake_failure")),
     "supported_versions without ours": (record(hello(versions=(0x0302, 0x0301))), ("protocol_version",)),
     "no suite of ours": (record(hello(suites=(0x002F, 0x0035, 0x000A))), ("handshake_failure",)),
