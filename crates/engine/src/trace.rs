@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use base::Vxid;
 use message::Head;
-use message::trace_context::{FIELD, TraceContext};
+use message::trace_context::{FIELD, STATE, TraceContext, is_state};
 use shm::vsl::TxnLog;
 
 use crate::httplog::HeadTags;
@@ -17,10 +17,23 @@ thread_local! {
 }
 
 /// Sets the trace header for what transaction `vxid` causes. Continues the trace that the head names, or, with `begin`,
-/// begins one, of which this share is kept. Returns `false` if there was no room.
+/// begins one, of which this share is kept. Several lines name none. A `tracestate` of another trace, or one that isn't
+/// valid, goes (W3C Trace Context, 3.3 and 4.3). Returns `false` if there was no room.
 pub fn put(head: &mut Head, log: &mut TxnLog, kind: &HeadTags, vxid: Vxid, begin: Option<f64>) -> bool {
-    let told = head.get(FIELD).and_then(TraceContext::parse);
-    let Some(cause) = told.or_else(|| begin.map(|ratio| fresh(vxid, ratio))) else { return true };
+    let told = head.only(FIELD).and_then(TraceContext::parse);
+    let cause = match (told, begin) {
+        (Some(cause), _) => {
+            if !is_state(head.get_all(STATE.as_bytes())) {
+                kind.unset(head, log, STATE);
+            }
+            cause
+        }
+        (None, Some(ratio)) => {
+            kind.unset(head, log, STATE);
+            fresh(vxid, ratio)
+        }
+        (None, None) => return true,
+    };
     let own = cause.child(vxid.log_id()).to_string();
     kind.force(head, log, FIELD, own.as_bytes()).is_ok()
 }

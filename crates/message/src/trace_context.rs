@@ -5,8 +5,12 @@
 
 use std::fmt;
 
+use crate::chars::trim;
+
 /// The name of the field.
 pub const FIELD: &str = "traceparent";
+/// The name of the field in which vendors keep what they know of the same trace.
+pub const STATE: &str = "tracestate";
 /// Bytes of its value in version 00.
 const LEN: usize = 55;
 /// The caller keeps what it knows of this trace.
@@ -69,6 +73,35 @@ fn mixed(number: u64) -> u64 {
     n ^ (n >> 31)
 }
 
+/// Most members of a `tracestate` (3.3.1.1).
+const MAX_MEMBERS: usize = 32;
+/// Most bytes of a member's key or value (3.3.1.3).
+const MAX_STATE_BYTES: usize = 256;
+
+/// Checks all lines of a `tracestate` together: a list of at most 32 members, some of which may be empty.
+pub fn is_state<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
+    let mut members =
+        lines.flat_map(|line| line.split(|byte| *byte == b',')).map(trim).filter(|member| !member.is_empty());
+    let mut count = 0;
+    members.all(|member| {
+        count += 1;
+        count <= MAX_MEMBERS && is_member(member)
+    })
+}
+
+/// `key=value`, where a key may be a tenant's, as in `tenant@system` (level 2 of the recommendation bounds its bytes alone).
+fn is_member(member: &[u8]) -> bool {
+    let Some(at) = member.iter().position(|byte| *byte == b'=') else { return false };
+    let (key, value) = (&member[..at], &member[at + 1..]);
+    let is_key_byte = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'*' | b'/' | b'@');
+    let begins = matches!(key.first(), Some(b'a'..=b'z' | b'0'..=b'9'));
+    begins
+        && key.len() <= MAX_STATE_BYTES
+        && key.iter().all(is_key_byte)
+        && (1..=MAX_STATE_BYTES).contains(&value.len())
+        && value.iter().all(|byte| matches!(byte, b' '..=b'~') && *byte != b'=')
+}
+
 /// Parses lower-case digits only.
 fn hex(digits: &[u8]) -> Option<u128> {
     digits.iter().try_fold(0u128, |n, digit| match digit {
@@ -124,7 +157,31 @@ mod tests {
         assert!(others.iter().all(|other| other.span != root.child(2).span));
     }
 
+    fn is_state_of(lines: &[&str]) -> bool {
+        is_state(lines.iter().map(|line| line.as_bytes()))
+    }
+
+    #[test]
+    fn states_of_the_recommendation() {
+        let (longest, too_long) = ("z".repeat(256), "z".repeat(257));
+        let many = |count: usize| (0..count).map(|n| format!("k{n}=1")).collect::<Vec<_>>().join(",");
+        for good in ["a=1", "a=1,b=2", " a=1 ,\t0b@c= x y", "", ",a=1,,", "a_-*/=!~", "a@b@c=1"] {
+            assert!(is_state_of(&[good]), "{good}");
+        }
+        for bad in ["a", "=1", "A=1", "a =1", "a.b=1", "@a=1", "a=", "a=1=2", "a=\x7f", "a=\u{e9}", "_a=1"] {
+            assert!(!is_state_of(&["b=2", bad]), "{bad}");
+        }
+        assert!(is_state_of(&[&format!("{longest}={longest}")]));
+        assert!(!is_state_of(&[&format!("{too_long}=1")]) && !is_state_of(&[&format!("a={too_long}")]));
+        assert!(is_state_of(&[&many(32)]) && !is_state_of(&[&many(33)]) && !is_state_of(&[&many(32), "a=1"]));
+    }
+
     proptest! {
+        #[test]
+        fn no_state_can_hurt(bytes in proptest::collection::vec(any::<u8>(), 0..70)) {
+            let _ = is_state([bytes.as_slice()].into_iter());
+        }
+
         #[test]
         fn what_is_written_is_read(trace in 1u128.., span in 1u64.., sampled: bool) {
             let context = TraceContext { trace, span, flags: sampled.into() };

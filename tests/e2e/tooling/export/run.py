@@ -43,14 +43,14 @@ CONTEXT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-0([01])$")
 
 
 class Seen:
-    """An origin that remembers the field traceparent of each path."""
+    """An origin that remembers the fields traceparent and tracestate of each path."""
 
     def __init__(self):
-        self.contexts = {}
+        self.contexts, self.states = {}, {}
         self.origin = Origin(simple(self.answer))
 
     def answer(self, _method, path, fields):
-        self.contexts[path] = fields.get("traceparent")
+        self.contexts[path], self.states[path] = fields.get("traceparent"), fields.get("tracestate")
         return "Cache-Control: max-age=60\r\n", b"<esi:include src='/part'/>" if path.startswith("/page") else b"hello"
 
 
@@ -230,14 +230,18 @@ def handed_on(report, varnishd):
     lacquer = pathlib.Path(varnishd).with_name("lacquer")
     with seen.origin, Varnishd(varnishd, ["-p", "traceparent=on", "-p", "traceparent_ratio=0"], vcl=VCL % seen.origin.address) as v, Collector() as collector:
         tool = Tool(v, lacquer, "trace", "-n", v.n, "--to", collector.url)
-        get(v.address, "/a", [("traceparent", CALLER)])
-        get(v.address, "/b")
-        get(v.address, "/c", [("traceparent", "nonsense")])
-        until(LIMIT, lambda: sum(s.kind == 3 for s in collector.spans) == 3)
+        get(v.address, "/a", [("traceparent", CALLER), ("tracestate", "a=1,b=2")])
+        get(v.address, "/b", [("tracestate", "a=1")])
+        get(v.address, "/c", [("traceparent", "nonsense"), ("tracestate", "a=1")])
+        get(v.address, "/d", [("traceparent", CALLER), ("traceparent", CALLER.replace("-01", "-00"))])
+        get(v.address, "/e", [("traceparent", CALLER), ("tracestate", "a=1,B=2")])
+        until(LIMIT, lambda: sum(s.kind == 3 for s in collector.spans) == 5)
         tool.end()
         told = {path: CONTEXT.match(value or "") for path, value in seen.contexts.items()}
-        report.check(all(told.get(path) for path in "/a /b /c".split()), f"origins are told: {seen.contexts}")
+        report.check(all(told.get(path) for path in "/a /b /c /d /e".split()), f"origins are told: {seen.contexts}")
         report.check(told["/a"][1] == CALLER.split("-")[1] and told["/a"][2] != CALLER.split("-")[2], f"the client's trace goes on: {seen.contexts}")
+        report.check(told["/d"][1] != CALLER.split("-")[1], f"of two causes none is one: {seen.contexts}")
+        report.check(seen.states == {"/a": "a=1,b=2", "/b": None, "/c": None, "/d": None, "/e": None}, f"what is known of another trace goes: {seen.states}")
         report.check(told["/a"][3] == "1" and told["/b"][3] == "0" and told["/b"][1] != told["/c"][1], f"ours begin unmarked: {seen.contexts}")
         fetches = {s.attributes["url.path"]: (s.trace, s.id) for s in collector.spans if s.kind == 3}
         report.check(fetches == {path: (m[1], m[2]) for path, m in told.items()}, f"the same in the log: {fetches} {seen.contexts}")
