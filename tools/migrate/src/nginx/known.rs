@@ -54,7 +54,7 @@ const FATES: &[(&str, Fate)] = &[
     ("proxy_cookie_*", Refused("write it as regsub(resp.http.Set-Cookie, ...) in vcl_deliver")),
     ("proxy_store*", Refused("responses are stored in stores (-s), never as files of a site")), ("proxy_set_body", Refused("bodies can't be set")),
     ("default", Nginx), ("http2_*", Nginx), ("http3*", Nginx), ("quic_*", Nginx),
-    ("msie_padding", Nginx), ("max_ranges", Nginx), ("read_ahead", Nginx), ("subrequest_output_buffer_size", Nginx), ("override_charset", Nginx), ("source_charset", Nginx),
+    ("msie_padding", Nginx), ("max_ranges", Told("the parameter http_range_parts limits the ranges of a request, in all locations")), ("read_ahead", Nginx), ("subrequest_output_buffer_size", Nginx), ("override_charset", Nginx), ("source_charset", Nginx),
     ("connection_pool_size", Nginx), ("request_pool_size", Nginx), ("max_fails", Nginx), ("random_index", Refused("nginx alone has it")), ("image_filter*", Refused("nginx alone has it")),
     ("xslt_*", Refused("nginx alone has it")), ("secure_link*", Refused("nginx alone has it")), ("geoip_*", Nginx), ("keepalive_time", Nginx), ("keepalive_disable", Nginx),
     ("fastcgi_hide_header", Nginx), ("fastcgi_*", Nginx), ("uwsgi_*", Nginx), ("scgi_*", Nginx),

@@ -56,6 +56,9 @@ impl LocationLines {
         let phases = &self.phases;
         let from_sites: HashSet<&str> = subs.lines().filter_map(called).collect();
         self.recv.retain(|(name, ..)| from_sites.contains(name.as_str()));
+        let from_locations = self.recv.iter().flat_map(|(_, _, all)| all).filter_map(|line| called(line));
+        let reached: HashSet<&str> = from_locations.chain(from_sites).collect();
+        self.rewriting.retain(|(name, _)| reached.contains(name.as_str()));
         let from_phases: HashSet<&str> =
             phases.iter().flatten().flat_map(|(_, all)| all).filter_map(|line| called(line)).collect();
         self.lifetimes.retain(|(name, _)| from_phases.contains(name.as_str()));

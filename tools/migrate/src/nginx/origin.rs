@@ -82,6 +82,9 @@ impl OwnOrigins {
         );
         migrated.note(&listen.place, &listen.name, text);
         let kept = all.into_iter().filter(|l| l.kind == LocationKind::Named || is_kept(l)).collect::<Vec<_>>();
+        kept.iter().filter_map(|l| uncompressed(l)).for_each(|directive| {
+            migrated.note(&directive.place, &directive.name, UNCOMPRESSED);
+        });
         for location in &kept {
             let Some(advice) = address::realip(&location.scope, self.host()) else { continue };
             for (directive, effect) in around.by_address.judged(&location.scope, &around.upstreams) {
@@ -96,6 +99,18 @@ impl OwnOrigins {
             migrated.note(&directive.place, &directive.name, text);
         }
     }
+}
+
+const UNCOMPRESSED: &str =
+    "requests come with `Via` there, and nginx compresses nothing for those: add `gzip_proxied any;`";
+
+/// The directive by which nginx compresses what it serves, unless it does so for proxies, too.
+fn uncompressed<'a>(location: &NginxLocation<'a>) -> Option<&'a Directive> {
+    let scope = &location.scope;
+    if scope.one("gzip_proxied").is_some_and(|proxied| proxied.word(0) != "off") {
+        return None;
+    }
+    ["gzip", "gzip_static"].into_iter().find_map(|name| scope.one(name).filter(|d| d.word(0) == "on"))
 }
 
 fn sockets(site: &Site<'_>) -> Vec<(String, bool)> {

@@ -52,6 +52,8 @@ impl Whole<'_> {
         }
         recv.push("}".to_owned());
         recv.extend(["Nginx-Text", "Nginx-No-Store"].map(|name| format!("unset req.http.{name};")));
+        // nginx passes TRACE to nobody.
+        recv.push("if (req.method == \"TRACE\") { return (synth(405)); }".to_owned());
         recv.push("call nginx_path;".to_owned());
         recv.extend(tables.iter().map(|(name, _)| format!("call {name};")));
         recv.push("# The server, then the location, in nginx's order; each of them ends with a return.".to_owned());

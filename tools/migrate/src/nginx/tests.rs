@@ -55,6 +55,31 @@ fn an_upstream_with_a_spare_server() {
 }
 
 #[test]
+fn nginx_behind_a_cache_compresses_for_proxies_or_says_so() {
+    let told = |gzip: &str| {
+        let text: &'static str =
+            Box::leak(format!("http {{ gzip on; {gzip} server {{ location / {{ root /srv; }} }} }}").into_boxed_str());
+        of(text).notes.iter().filter(|note| note.directive == "gzip" && note.text.contains("gzip_proxied any")).count()
+    };
+    assert_eq!((told(""), told("gzip_proxied off;"), told("gzip_proxied any;")), (1, 1, 0));
+}
+
+#[test]
+fn trace_is_passed_to_nobody() {
+    check(
+        "server { location / { proxy_pass http://a; } }",
+        &["if (req.method == \"TRACE\") { return (synth(405)); }", "call nginx_path;"],
+    );
+}
+
+#[test]
+fn a_named_location_that_nothing_reaches_leaves_no_rewriting() {
+    let text = "http { server { location / { gzip_static always; root /x; } location = /double { error_page 404 @double; root /y; }
+         location @double { rewrite ^ /t1 break; gzip_static always; root /z; } } }";
+    assert!(!of(text).vcl.contains("site1_rewritten"));
+}
+
+#[test]
 fn http_goes_to_https() {
     let migrated = of("server { listen 80; server_name a.org; return 301 https://$host$request_uri; }
          server { listen 443 ssl http2; server_name a.org; ssl_certificate /c; ssl_certificate_key /k; location / { proxy_pass http://b; } }");
