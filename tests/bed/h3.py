@@ -24,7 +24,7 @@ CODES = {0x100: "H3_NO_ERROR", 0x101: "H3_GENERAL_PROTOCOL_ERROR", 0x102: "H3_IN
          0x10d: "H3_REQUEST_INCOMPLETE", 0x10e: "H3_MESSAGE_ERROR", 0x200: "QPACK_DECOMPRESSION_FAILED", 0x201: "QPACK_ENCODER_STREAM_ERROR",
          0x202: "QPACK_DECODER_STREAM_ERROR"}
 TRANSPORT = {0: "NO_ERROR", 1: "INTERNAL_ERROR", 2: "CONNECTION_REFUSED", 3: "FLOW_CONTROL_ERROR", 4: "STREAM_LIMIT_ERROR", 5: "STREAM_STATE_ERROR",
-             7: "FRAME_ENCODING_ERROR", 9: "CONNECTION_ID_LIMIT_ERROR", 0xa: "PROTOCOL_VIOLATION", 0xb: "INVALID_TOKEN", 0xc: "APPLICATION_ERROR"}
+             6: "FINAL_SIZE_ERROR", 8: "TRANSPORT_PARAMETER_ERROR", 7: "FRAME_ENCODING_ERROR", 9: "CONNECTION_ID_LIMIT_ERROR", 0xa: "PROTOCOL_VIOLATION", 0xb: "INVALID_TOKEN", 0xc: "APPLICATION_ERROR"}
 OF_ONE_HOP = {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"}
 
 
@@ -96,20 +96,20 @@ class Stream:
 
 
 def configuration(**kw):
-    made = QuicConfiguration(is_client=True, alpn_protocols=["h3"], server_name="bed.test", **kw)
+    made = QuicConfiguration(is_client=True, server_name="bed.test", **{"alpn_protocols": ["h3"], **kw})
     made.verify_mode = ssl.CERT_NONE
     return made
 
 
 class Connection:
-    """Sends at once; takes in what comes while it waits. A handshake that fails is an OSError."""
+    """Sends at once; takes in what comes while it waits. A handshake that fails is an OSError. `made` makes the connection of QUIC."""
 
-    def __init__(self, address, opens=True, limit=LIMIT, keep=True, **config):
+    def __init__(self, address, opens=True, limit=LIMIT, keep=True, made=QuicConnection, **config):
         self.address, self.keep, self.streams, self.faults, self.settings = address, keep, {}, [], None
         self.goaway = self.closed = None
         self.is_connected, self.next, self.next_uni, self.theirs = False, 0, 2, {}
         self.decoder = pylsqpack.Decoder(0, 0)
-        self.quic = QuicConnection(configuration=configuration(**config))
+        self.quic = made(configuration=configuration(**config))
         self.sock = self.fresh_socket()
         self.quic.connect(address, time.monotonic())
         if not self.wait(lambda: self.is_connected, limit):

@@ -45,10 +45,11 @@ if not NO_CLIENT:
     import odd
     import pieces
     import spoilt
+    import transport
     import websocket
     from bed import h3
     # Group: the module, and whether it wants the origin that remembers octets, or the one that does what a path says.
-    JUDGED = {"malformed": (carried, True), "frames": (odd, True), "cuts": (pieces, True), "spoilt": (spoilt, True), "floods": (floods, False)}
+    JUDGED = {"malformed": (carried, True), "frames": (odd, True), "transport": (transport, True), "cuts": (pieces, True), "spoilt": (spoilt, True), "floods": (floods, False)}
 
 # Clients that a worker leaves behind that dies.
 ORPHANS = 100
@@ -497,7 +498,7 @@ def chosen(report, o, authority, leaf):
 
 
 def main():
-    o = options(__doc__, group=dict(help="of those asked in raw frames: malformed, frames, cuts, spoilt, floods; or other people's clients: browser, ngtcp2"), words=dict(nargs="*", default=[], help="cases by parts of their names: of the group, or of those that a client like others sees"), verbose=dict(action="store_true"), table=abuse.TABLE, **clocks.OPTION)
+    o = options(__doc__, group=dict(help="of those asked in raw frames: malformed, frames, transport, cuts, spoilt, floods; or other people's clients: browser, ngtcp2"), words=dict(nargs="*", default=[], help="cases by parts of their names: of the group, or of those that a client like others sees"), verbose=dict(action="store_true"), table=abuse.TABLE, **clocks.OPTION)
     report = Report("h3")
     files = workdir()
     try:
