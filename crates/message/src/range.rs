@@ -287,8 +287,7 @@ pub fn content_range(response: &Head) -> Result<Option<ContentRange>, BadContent
     let sound = match (slice, complete) {
         (Some(s), Some(n)) => s.low <= s.high && s.high < n,
         (Some(s), None) => s.low <= s.high,
-        (None, Some(n)) => n > 0,
-        (None, None) => false,
+        (None, complete) => complete.is_some(),
     };
     if !sound || !trim(rest).is_empty() {
         return Err(BadContentRange);
@@ -333,7 +332,10 @@ pub fn check_response(request: &Head, response: &Head, content_length: Option<u6
     let Some(got) = got else { return Ok(()) };
     let slice = match (got.slice, got.complete) {
         (Some(slice), _) => slice,
-        (None, complete) => Slice { low: 0, high: complete.unwrap_or(1) - 1 },
+        (None, complete) => match complete.unwrap_or(1).checked_sub(1) {
+            Some(high) => Slice { low: 0, high },
+            None => return Err(RangeMismatch("Invalid content-range header".into())),
+        },
     };
     if let Some(n) = content_length.filter(|&n| n != slice.bytes()) {
         return Err(RangeMismatch(format!("Expected content length {}, got {n}", slice.bytes())));
@@ -515,17 +517,9 @@ mod tests {
         assert_eq!(content("bytes 1-2/3"), Ok(Some(ContentRange { slice, complete: Some(3) })));
         assert_eq!(content("bytes 1-2/*"), Ok(Some(ContentRange { slice, complete: None })));
         assert_eq!(content("bytes */3"), Ok(Some(ContentRange { slice: None, complete: Some(3) })));
+        assert_eq!(content("bytes */0"), Ok(Some(ContentRange { slice: None, complete: Some(0) })));
         assert_eq!(content("lines 1-2/3"), Ok(None));
-        for bad in [
-            "bytes",
-            "bytes 1-2",
-            "bytes 2-1/3",
-            "bytes 1-3/3",
-            "bytes */*",
-            "bytes */0",
-            "bytes 1-2/3 x",
-            "bytes -2/3",
-        ] {
+        for bad in ["bytes", "bytes 1-2", "bytes 2-1/3", "bytes 1-3/3", "bytes */*", "bytes 1-2/3 x", "bytes -2/3"] {
             assert_eq!(content(bad), Err(BadContentRange), "{bad}");
         }
     }
@@ -558,11 +552,13 @@ mod tests {
         for range in
             [None, Some("bytes=9-"), Some("bytes=alpha"), Some("bytes=10-alpha"), Some("bytes=10"), Some("lines=1-2")]
         {
-            let (mut req, mut resp) = (Head::new(), Head::new());
-            range.iter().for_each(|r| req.append("Range", r).unwrap());
-            resp.start_response(b"HTTP/1.1", 416).unwrap();
-            resp.append("Content-Range", "bytes */3").unwrap();
-            assert_eq!(check_response(&req, &resp, Some(20)), Ok(()), "{range:?}");
+            for complete in ["bytes */3", "bytes */0"] {
+                let (mut req, mut resp) = (Head::new(), Head::new());
+                range.iter().for_each(|r| req.append("Range", r).unwrap());
+                resp.start_response(b"HTTP/1.1", 416).unwrap();
+                resp.append("Content-Range", complete).unwrap();
+                assert_eq!(check_response(&req, &resp, Some(20)), Ok(()), "{range:?} {complete}");
+            }
         }
     }
 
