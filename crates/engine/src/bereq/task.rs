@@ -1,18 +1,67 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The runners of fetches.
+//! The runners of fetches. A fetch runs in a task of its own ([`run`]), or in that of the client that waits for its head
+//! ([`AttendedFetch`]): then neither has to wake the other.
 
-use rt::Runners;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use rt::{Runners, RunningJob};
 
 use super::Bereq;
+use crate::current;
 
 thread_local! {
     static FETCHES: Runners<Box<Bereq>> = const { Runners::new() };
+    /// Tasks for the rest of fetches that were attended.
+    static LEFT: Runners<AttendedJob> = const { Runners::new() };
 }
+
+/// CPU time, in microseconds, that the client's task is charged with for sending the fetch's request: its connection may
+/// begin many at once.
+const ASKING_MICROS: u32 = 10;
+
+type AttendedJob = RunningJob<Box<Bereq>, ()>;
 
 pub(crate) fn trim() {
     FETCHES.with(Runners::trim);
+    LEFT.with(Runners::trim);
 }
 
 pub(super) fn run(bereq: Box<Bereq>) {
     Runners::spawn(&FETCHES, crate::contain::fetch, bereq);
+}
+
+/// A fetch that its client's task polls. Once this is dropped, the fetch continues in a task of its own.
+pub(crate) struct AttendedFetch(Option<AttendedJob>);
+
+impl AttendedFetch {
+    pub(super) fn new(bereq: Box<Bereq>) -> Self {
+        rt::spend(ASKING_MICROS);
+        let fetch = async |job: Box<Bereq>, (): ()| (crate::contain::fetch(job).await, ());
+        AttendedFetch(Some(Runners::run_here(&FETCHES, fetch, bereq)))
+    }
+
+    /// Lets the fetch go on as far as it gets without waiting. True if it is over.
+    pub fn advance(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(job) = &mut self.0 else { return true };
+        let client = current::leave();
+        let is_over = matches!(Pin::new(job).poll(cx), Poll::Ready(()));
+        current::take_up(client);
+        if is_over {
+            self.0 = None;
+        }
+        is_over
+    }
+}
+
+impl Drop for AttendedFetch {
+    fn drop(&mut self) {
+        // A runtime or a simulation that ends drops the fetch, as it drops all tasks.
+        if let Some(job) = self.0.take()
+            && (rt::is_task() || rt::sim::is_on())
+        {
+            Runners::spawn(&LEFT, async |left: AttendedJob| left.await, job);
+        }
+    }
 }
