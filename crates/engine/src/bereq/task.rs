@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use rt::{Runners, RunningJob};
 
 use super::Bereq;
-use crate::current;
+use crate::current::{self, SuspendedWork};
 
 thread_local! {
     static FETCHES: Runners<Box<Bereq>> = const { Runners::new() };
@@ -44,20 +44,29 @@ impl AttendedFetch {
 
     /// Lets the fetch go on as far as it gets without waiting. True if it is over.
     pub fn advance(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(job) = &mut self.0 else { return true };
-        let client = current::leave();
-        let is_over = matches!(Pin::new(job).poll(cx), Poll::Ready(()));
-        current::take_up(client);
-        if is_over {
-            self.0 = None;
+        // A fetch that panics while it ends is dropped by this, which fails its object.
+        let Some(mut job) = self.0.take() else { return true };
+        let _client = SuspendedClient(Some(current::leave()));
+        let is_over = Pin::new(&mut job).poll(cx).is_ready();
+        if !is_over {
+            self.0 = Some(job);
         }
         is_over
     }
 }
 
+/// The client's work on this thread, which goes on when this is dropped, also by a panic.
+struct SuspendedClient(Option<SuspendedWork>);
+
+impl Drop for SuspendedClient {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(current::take_up);
+    }
+}
+
 impl Drop for AttendedFetch {
     fn drop(&mut self) {
-        // A runtime or a simulation that ends drops the fetch, as it drops all tasks.
+        // Nothing can be spawned where a runtime ends: it drops the fetch, as it drops all tasks.
         if let Some(job) = self.0.take()
             && (rt::is_task() || rt::sim::is_on())
         {

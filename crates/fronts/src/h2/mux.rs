@@ -335,8 +335,8 @@ impl MuxState {
         self.output.add(|out| out.extend_from_slice(&header));
     }
 
-    /// Tells the client that the response is complete, once all of it is in the output: by a frame of its own, since the last one with
-    /// a part of the body didn't say so.
+    /// Tells the client that the response is complete, once all of it is in the output, by a frame of its own. It does nothing if the last
+    /// frame with bytes said so.
     pub(super) fn end_if_due(&mut self, place: usize) {
         let stream = &mut self.streams[place];
         if stream.download.end != End::Due || stream.download.queued() > 0 {
