@@ -414,27 +414,6 @@ fn small_messages_are_no_flood() {
 }
 
 #[test]
-fn a_response_explains_two_pings() {
-    let is_fine = |pings: usize| {
-        let limits = Http2AbuseLimits { pings: 100, ..Http2AbuseLimits::default() };
-        let mut server = TestPeer::new_server(settings_config(Http2Settings::default(), limits));
-        server.greet();
-        for n in 0..300 {
-            let stream = 2 * n + 1;
-            server.read(&hex(&format!("000003 01 05 {stream:08x} 828684")));
-            (0..pings).for_each(|_| server.read(&hex("000008 06 00 00000000 0000000000000000")));
-            server.conn.send_head(stream, &response(200, &[]), false);
-            server.body(stream, b"ok", true);
-            server.write(&mut Vec::new());
-            server.conn.release(stream);
-        }
-        !server.take().iter().any(|event| event.starts_with("Fault"))
-    };
-    assert!(is_fine(2), "its bytes explain one, and its end another");
-    assert!(!is_fine(3));
-}
-
-#[test]
 fn each_side_begins_with_settings() {
     let check = |config: Http2Config, first: &str, want: &str| {
         let mut server = TestPeer::new_server(Arc::new(config));

@@ -301,12 +301,11 @@ impl MuxState {
         self.output.len()
     }
 
-    /// Moves one DATA frame's worth. The last one says so, if the response is known to be complete.
+    /// Moves one DATA frame's worth.
     fn send_from(&mut self, place: usize, max: usize) {
         let stream = &mut self.streams[place];
         let len = stream.download.queued().min(max);
-        let ends = len == stream.download.queued() && stream.download.ends_with_body();
-        let Some(header) = self.codec.send_data(stream.id, len, ends) else { return self.codec.withdraw(stream.id) };
+        let Some(header) = self.codec.send_data(stream.id, len, false) else { return self.codec.withdraw(stream.id) };
         self.take_control();
         self.put_data_header(header);
         let shows = self.wire.shows_bodies();
@@ -321,9 +320,7 @@ impl MuxState {
             self.output.add_stored(piece);
         }
         sending.download.shut_since = None;
-        if ends {
-            sending.download.end = End::Said;
-        } else if sending.download.queued() == 0 {
+        if sending.download.queued() == 0 {
             self.codec.withdraw(sending.id);
             self.end_if_due(place);
         }
@@ -335,8 +332,8 @@ impl MuxState {
         self.output.add(|out| out.extend_from_slice(&header));
     }
 
-    /// Tells the client that the response is complete, once all of it is in the output, by a frame of its own. It does nothing if the last
-    /// frame with bytes said so.
+    /// Tells the client that the response is complete, once all of it is in the output. As varnishd by a frame of its own, so that the
+    /// accounts of both are the same.
     pub(super) fn end_if_due(&mut self, place: usize) {
         let stream = &mut self.streams[place];
         if stream.download.end != End::Due || stream.download.queued() > 0 {

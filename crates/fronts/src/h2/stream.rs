@@ -195,11 +195,6 @@ impl Download {
         self.queued
     }
 
-    /// True if nothing follows the bytes that are queued: no further bytes, and no trailers.
-    pub(super) fn ends_with_body(&self) -> bool {
-        self.end == End::Due && self.trailers.is_none()
-    }
-
     pub(super) fn push(&mut self, piece: Buf) {
         self.queued += piece.len();
         self.pieces.push_back(piece);

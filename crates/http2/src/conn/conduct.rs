@@ -14,7 +14,7 @@ const UPDATES_PER_STREAM: u32 = 2;
 const IGNORED_PER_STREAM: u32 = 4;
 /// A DATA frame of ours below this, cut by a window, is a small one.
 const SMALL_DATA: usize = 256;
-/// WINDOW_UPDATEs that one DATA frame of ours explains, or the end of a response.
+/// WINDOW_UPDATEs that one DATA frame of ours explains.
 const UPDATES_PER_DATA: u32 = 8;
 /// PINGs that one DATA frame of ours explains: some peers measure by them.
 const PINGS_PER_DATA: u32 = 1;
@@ -96,21 +96,12 @@ impl Conduct {
         self.meters.ignored.pay_back(IGNORED_PER_STREAM);
     }
 
-    /// Data that we sent explains some frames, and so does the end of a response. `is_cut`: a window made the frame as short
-    /// as it is.
-    pub(super) fn sent_data(
-        &mut self,
-        limits: &Http2AbuseLimits,
-        len: usize,
-        is_cut: bool,
-        end: bool,
-    ) -> Result<(), Http2Fault> {
-        // An end that comes with bytes counts like one in a frame of its own.
-        let frames = 1 + u32::from(end && len > 0);
-        self.meters.pings.pay_back(frames * PINGS_PER_DATA);
-        self.meters.small_data.pay_back(frames * SMALL_PER_DATA);
+    /// Data that we sent explains some frames. `is_cut`: a window made the frame as short as it is.
+    pub(super) fn sent_data(&mut self, limits: &Http2AbuseLimits, len: usize, is_cut: bool) -> Result<(), Http2Fault> {
+        self.meters.pings.pay_back(PINGS_PER_DATA);
+        self.meters.small_data.pay_back(SMALL_PER_DATA);
         if len >= SMALL_DATA || !is_cut {
-            self.meters.window_updates.pay_back(frames * UPDATES_PER_DATA);
+            self.meters.window_updates.pay_back(UPDATES_PER_DATA);
             return Ok(());
         }
         self.count(limits, |m| &mut m.small_windows, |l| l.small_windows, Http2Abuse::SmallWindow)

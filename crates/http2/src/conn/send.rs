@@ -217,7 +217,7 @@ impl Connection {
             return None;
         }
         let is_cut = self.streams.send(id, len, end)?;
-        if let Err(fault) = self.conduct.sent_data(&self.config.limits, len, is_cut, end) {
+        if let Err(fault) = self.conduct.sent_data(&self.config.limits, len, is_cut) {
             self.pending_fault.get_or_insert(fault);
         }
         let flags = if end { END_STREAM } else { 0 };
