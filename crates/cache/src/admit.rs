@@ -88,16 +88,16 @@ impl CacheShared {
 
     /// True if the store has room for `bytes` of a body, or the object is used more than those that would be evicted
     /// for it.
-    fn is_worth_room(&self, store: &Store, rest: &HomeRest, bytes: u64) -> bool {
+    fn is_worth_room(&self, store: &Store, payer: u16, rest: &HomeRest, bytes: u64) -> bool {
         let has_room = store.free_bytes().is_none_or(|free| free >= bytes);
-        has_room || self.evictors[store.id() as usize].is_before_next(rest.uses().into())
+        has_room || self.evictors[store.id() as usize].is_before_next(rest.uses().into(), payer, bytes)
     }
 
     async fn bring_body(&self, oc: &Arc<Objcore>) {
         let store = self.stores().get(oc.store());
         let Some(rest) = oc.home_rest().filter(|rest| rest.front().is_none()) else { return };
         // Not read at all where something has to go that is used more.
-        if !self.is_worth_room(store, rest, rest.stored().len()) {
+        if !self.is_worth_room(store, oc.tenant(), rest, rest.stored().len()) {
             return;
         }
         let Some(body) = self.read_body(store, oc, rest).await else { return };
@@ -119,10 +119,10 @@ impl CacheShared {
         let mut reading = Reading { rest, reader: None };
         while body.len() < rest.stored().len() {
             let bytes = reading.next(body.len()).await.ok()?;
-            if oc.state() != ObjcoreStage::Stored || !self.is_worth_room(store, rest, bytes.len() as u64) {
+            if oc.state() != ObjcoreStage::Stored || !self.is_worth_room(store, oc.tenant(), rest, bytes.len() as u64) {
                 return None;
             }
-            let block = self.block(store, &[&bytes], &mut nukes_left, &mut Vec::new());
+            let block = self.block(store, oc.tenant(), &[&bytes], &mut nukes_left, &mut Vec::new());
             body.push(block.ok()?);
         }
         Some(body)

@@ -171,7 +171,7 @@ impl CacheShared {
         let sound = sound_flags(&record, survivor.head.len(), survivor.rest.is_none(), now);
         let is_over = times.ttl <= 0.0 || times.dead_at().0 <= now.0;
         let known = sound.zip(tags::decoded(&survivor.tags)).filter(|_| !is_over);
-        let Some((flags, (began, keys))) = known else {
+        let Some((flags, (began, mut keys))) = known else {
             if is_over {
                 self.tell_over(&record, rejects);
             }
@@ -181,10 +181,16 @@ impl CacheShared {
         };
         let bytes = ObjBytes::new(survivor.head, survivor.rest, &record);
         let oc = Objcore::adopted(flags, store, bytes, self.main);
+        if let Some(tenant) = self.take_tenant(&mut keys) {
+            oc.set_tenant(tenant.id());
+            // Counted at once: its row must stay until the object is in the index.
+            self.tenants.note_come(&oc);
+        }
         oc.note_use(now);
         if let Some(cause) = self.overtaken_meanwhile(&oc, &keys, began, record.ban_seq) {
             self.tombstones.note(&oc.digest(), cause, now);
             self.tags.detach(&oc);
+            self.tenants.note_gone(&oc);
             self.refuse(store, id);
             rejects.objcs.push(oc);
             return None;

@@ -21,6 +21,7 @@ use crate::events::CacheEvent;
 use crate::objcore::{HeadBlock, ObjBytes, Objcore, ObjcoreStage};
 use crate::objref::ObjRef;
 use crate::tags::{self, TagFetch};
+use crate::tenants::Tenant;
 use crate::tombstones::TombstoneCause;
 use crate::waiting::RushReason;
 
@@ -63,6 +64,8 @@ pub struct Busy {
     tags_began: Option<TagFetch>,
     /// The tag of its family ([`Busy::join_family`]).
     family: Option<Box<[u8]>>,
+    /// Keeps its row for as long as the object isn't counted there.
+    tenant: Option<Tenant>,
 }
 
 struct Filling {
@@ -106,6 +109,7 @@ impl Busy {
             record_tags: Vec::new(),
             tags_began,
             family: None,
+            tenant: None,
         }
     }
 
@@ -150,6 +154,17 @@ impl Busy {
         }
     }
 
+    /// Names the owner of the object to be. Before it is filled.
+    pub fn set_tenant(&mut self, tenant: Tenant) {
+        assert!(self.filling.is_none(), "an object's tenant is known before it is filled");
+        self.oc.set_tenant(tenant.id());
+        self.tenant = Some(tenant);
+    }
+
+    pub fn tenant(&self) -> Option<&Tenant> {
+        self.tenant.as_ref()
+    }
+
     pub fn is_private(&self) -> bool {
         self.is_private
     }
@@ -168,7 +183,7 @@ impl Busy {
         let share = store.front_share();
         self.is_long = share.is_some_and(|share| needed > share);
         let needed = if share.is_some() { needed.min(PIECE as u64) } else { needed };
-        shared.make_room(store, needed, &mut self.nukes_left, &mut self.events)
+        shared.make_room(store, self.oc.tenant(), needed, &mut self.nukes_left, &mut self.events)
     }
 
     /// Stores the head, with bytes beside it that only the engine reads. Nobody sees it before [`Busy::start_stream`] or [`Busy::finish`]; until then it may be stored
@@ -189,7 +204,7 @@ impl Busy {
         let shared = self.cache.shared();
         let vary = vary.filter(|vary| !vary.spec.is_empty()).unwrap_or(VaryKey { spec: &[], values: &[] });
         let parts = [head, vary.spec, vary.values, aux_attrs];
-        let buf = match shared.block(store, &parts, &mut self.nukes_left, &mut self.events) {
+        let buf = match shared.block(store, self.oc.tenant(), &parts, &mut self.nukes_left, &mut self.events) {
             // One of a pass lives as long as its client waits, as a request's own head does.
             Err(_) if self.is_private => Buf::unaccounted(parts.concat()),
             stored => stored?,
@@ -227,8 +242,13 @@ impl Busy {
             self.note_esi(has_esi);
             return Ok(());
         }
-        let buf =
-            self.cache.shared().block(&filling.store, &[kept, aux_attrs], &mut self.nukes_left, &mut self.events)?;
+        let buf = self.cache.shared().block(
+            &filling.store,
+            self.oc.tenant(),
+            &[kept, aux_attrs],
+            &mut self.nukes_left,
+            &mut self.events,
+        )?;
         filling.head_block.buf = buf;
         filling.head_block.lengths.aux = aux_attrs.len() as u32;
         self.note_esi(has_esi);
@@ -490,8 +510,12 @@ impl Busy {
         if let Some(family) = self.family.take_if(|family| !self.tags.contains(family)) {
             self.tags.push(family);
         }
-        if !self.tags.is_empty() && (filling.store.keeps_records() || filling.writing.is_some()) {
-            self.record_tags = tags::encoded(self.tags_began.map_or(0, |fetch| fetch.began), &self.tags);
+        if !(self.tags.is_empty() && self.tenant.is_none())
+            && (filling.store.keeps_records() || filling.writing.is_some())
+        {
+            let name = self.tenant.as_ref().map(|tenant| message::tags::of_tenant(tenant.name().as_bytes()));
+            let tags = self.tags.iter().map(|tag| &tag[..]).chain(name.as_deref());
+            self.record_tags = tags::encoded(self.tags_began.map_or(0, |fetch| fetch.began), tags);
         }
         let called = {
             let mut shard = shared.shard(digest).lock();
@@ -610,7 +634,7 @@ impl Busy {
         }
         let copied = if body.len() <= SMALL_BODY { body.len() } else { 0 };
         let needed = (lengths.all() + self.record_tags.len()) as u64 + copied + RECORD_BYTES;
-        shared.make_room(store, needed, &mut self.nukes_left, &mut self.events)
+        shared.make_room(store, self.oc.tenant(), needed, &mut self.nukes_left, &mut self.events)
     }
 
     fn end_failed(&mut self, reason: FetchFailed) {

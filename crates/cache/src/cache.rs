@@ -31,6 +31,7 @@ use crate::objref::ObjRef;
 use crate::request::{HeadReader, Regexes};
 use crate::succession::{FormerWorker, Successor};
 use crate::tags::Tags;
+use crate::tenants::Tenants;
 use crate::tombstones::{TombstoneCause, Tombstones};
 use crate::waiting::{RecentRushes, RushReason};
 
@@ -177,6 +178,7 @@ pub(crate) struct CacheShared {
     pub hot_params: HotParams,
     stores: Arc<Stores>,
     pub evictors: Box<[Evictor]>,
+    pub tenants: Arc<Tenants>,
     /// Stores without a limit have an order of eviction, too.
     pub evicts_unlimited: AtomicBool,
     pub tombstones: Tombstones,
@@ -259,7 +261,8 @@ impl Cache {
         let former = FormerWorker::new(stores.clone());
         let forms = FormKeeper::new(main, stores.all().len(), params.form_space);
         let dictionaries = Dictionaries::new(main, params.dictionary_space, params.dictionary_max);
-        let evictors = stores.all().iter().map(|_| Evictor::new(main)).collect();
+        let tenants = Arc::new(Tenants::new(main));
+        let evictors = stores.all().iter().map(|_| Evictor::new(main, tenants.clone())).collect();
         let cache = Cache(Arc::new(CacheShared {
             shards: (0..SHARDS).map(shard).collect(),
             alarm: alarm.clone(),
@@ -275,6 +278,7 @@ impl Cache {
             hot_params,
             stores,
             evictors,
+            tenants,
             evicts_unlimited: AtomicBool::new(false),
             tombstones: Tombstones::new(),
             adoption: Adoption::default(),
@@ -390,6 +394,9 @@ impl CacheShared {
         }
         let removed = shard.heads.remove(oc);
         shard.tails -= u64::from(oc.has_tail());
+        if oc.bytes().is_some() {
+            self.tenants.note_gone(oc);
+        }
         shard.heap.remove(oc);
         shard.publish_next_expiry();
         self.evictors[oc.store() as usize].remove(oc);
@@ -452,6 +459,7 @@ impl CacheShared {
         }
         if oc.state() == ObjcoreStage::Stored {
             shard.tails += u64::from(oc.has_tail());
+            self.tenants.note_come(oc);
             if self.is_evictable(oc) {
                 self.evictors[oc.store() as usize].add(oc, 0);
             }
@@ -471,22 +479,33 @@ impl CacheShared {
         self.may_evict_from(oc.store())
     }
 
-    /// Evicts until `store` has `needed` bytes free, while `nukes_left` allows. False: it hasn't.
-    pub fn make_room(&self, store: &Store, needed: u64, nukes_left: &mut u32, events: &mut Vec<CacheEvent>) -> bool {
+    /// Evicts until `store` has `needed` bytes free, while `nukes_left` allows. False: it hasn't. The room is for an
+    /// object of the tenant `payer`.
+    pub fn make_room(
+        &self,
+        store: &Store,
+        payer: u16,
+        needed: u64,
+        nukes_left: &mut u32,
+        events: &mut Vec<CacheEvent>,
+    ) -> bool {
         let mut for_each = FRONT_NUKES;
         let nukes_left = nukes_of(store, nukes_left, &mut for_each);
         while store.free_bytes().is_some_and(|free| free < needed) {
-            if store.limit_bytes().is_some_and(|limit| limit < needed) || !self.nuke(store, nukes_left, events) {
+            if store.limit_bytes().is_some_and(|limit| limit < needed)
+                || !self.nuke(store, payer, needed, nukes_left, events)
+            {
                 return false;
             }
         }
         true
     }
 
-    /// A block of `store`, making room by eviction while `nukes_left` allows.
+    /// A block of `store` for an object of the tenant `payer`, making room by eviction while `nukes_left` allows.
     pub fn block(
         &self,
         store: &Store,
+        payer: u16,
         parts: &[&[u8]],
         nukes_left: &mut u32,
         events: &mut Vec<CacheEvent>,
@@ -498,7 +517,7 @@ impl CacheShared {
                 Ok(buf) => return Ok(buf),
                 Err(full) => full,
             };
-            if !self.nuke(store, nukes_left, events) {
+            if !self.nuke(store, payer, full.needed, nukes_left, events) {
                 return Err(full);
             }
         }
@@ -506,7 +525,7 @@ impl CacheShared {
 
     /// Evicts one object for another, or a form of little use. Returns `false` if there is none, or the limit is
     /// reached.
-    fn nuke(&self, store: &Store, nukes_left: &mut u32, events: &mut Vec<CacheEvent>) -> bool {
+    fn nuke(&self, store: &Store, payer: u16, needed: u64, nukes_left: &mut u32, events: &mut Vec<CacheEvent>) -> bool {
         if self.give_up_idle_form(store) {
             return true;
         }
@@ -516,16 +535,17 @@ impl CacheShared {
             return false;
         }
         *nukes_left -= 1;
-        let event = self.evict_one(store.id());
+        let event = self.evict_one(store.id(), payer, needed);
         let has_gone = event.is_some();
         events.push(event.unwrap_or(CacheEvent::NothingToEvict));
         has_gone
     }
 
-    pub fn evict_one(&self, store: StoreId) -> Option<CacheEvent> {
+    /// Evicts the object that should go next, for `needed` bytes of the tenant `payer`.
+    pub fn evict_one(&self, store: StoreId, payer: u16, needed: u64) -> Option<CacheEvent> {
         let mut steps = 0;
         loop {
-            let Some(oc) = self.evictors[store as usize].victim(self.stores.get(store)) else {
+            let Some(oc) = self.evictors[store as usize].victim(self.stores.get(store), payer, needed) else {
                 if self.adopt_for_room(&mut steps) {
                     continue;
                 }
@@ -534,6 +554,7 @@ impl CacheShared {
             let xid = oc.xid();
             if self.kill(&oc, TombstoneCause::Evicted) {
                 self.main.n_lru_nuked.inc();
+                self.tenants.count(oc.tenant(), |row| row.counters().evicted.inc());
                 return Some(CacheEvent::Evicted(xid));
             }
         }

@@ -128,6 +128,10 @@ impl BanSubject for KnownSource {
     fn has_key(&self, _shared: &CacheShared, keys: &[Box<[u8]>]) -> bool {
         crate::ban::are_meant(&self.object.tags, keys)
     }
+
+    fn is_of_tenant(&self, _shared: &CacheShared, _name: &str, _equal: bool) -> bool {
+        true
+    }
 }
 
 impl CacheRequest for KnownSource {

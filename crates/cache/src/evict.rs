@@ -10,6 +10,10 @@
 //! hit, with S3-FIFO 0.70: small objects stay for large ones. So that large ones in steady use stay too, none counts as
 //! larger than [`LARGEST`] average ones.
 //!
+//! Each tenant has a heap and a clock of its own. The next victim is an object of the tenant that holds the most for its
+//! share. Tenants that want more than there is end with equally much for their shares, and a tenant that wants less loses
+//! nothing (max-min fairness). Room for a tenant that holds as much as any is made by its own objects.
+//!
 //! `lacquer simulate` repeats this arithmetic (`tools/simulate/src/policy.rs`): a change here is one there, too.
 
 use std::sync::Arc;
@@ -22,6 +26,7 @@ use tables::counters::Main;
 use crate::digest::Digest;
 use crate::objcore::{NO_SLOT, Objcore};
 use crate::rows::Rows;
+use crate::tenants::{NO_TENANT, Tenants};
 
 /// Handles on an idle object: index, expiry heap, and this list.
 const IDLE_HANDLES: usize = 3;
@@ -41,18 +46,31 @@ const CHUNK: usize = 512;
 /// Objects that one search for a victim looks at.
 const MAX_TRIES: usize = 20_000;
 
+/// Units of load that a weight of one is for a share of one.
+const LOAD_UNIT: u64 = 1 << 16;
+
 pub(crate) struct Evictor {
     inner: Lock<Inner>,
     main: &'static Main,
+    tenants: Arc<Tenants>,
 }
 
-/// A heap, least rank first, whose members know their place.
-#[derive(Default)]
 struct Inner {
+    /// One queue for each tenant, at the number of its row.
+    queues: Vec<Queue>,
+    /// Weight of each queue for its share; searched for the largest.
+    loads: Vec<u64>,
+    len: usize,
+    ghosts: Ghosts,
+}
+
+/// A heap of one tenant's objects, least rank first, whose members know their place.
+struct Queue {
     items: Rows<Item, CHUNK>,
     clock: u64,
     weight: u64,
-    ghosts: Ghosts,
+    /// Load of a weight of one.
+    unit: u64,
 }
 
 struct Item {
@@ -84,30 +102,40 @@ pub(crate) fn expect_little_use(oc: &Objcore) {
 }
 
 impl Evictor {
-    pub fn new(main: &'static Main) -> Self {
-        Self { inner: Lock::default(), main }
+    pub fn new(main: &'static Main, tenants: Arc<Tenants>) -> Self {
+        Self { inner: Lock::default(), main, tenants }
     }
 
-    /// Memory that the list and the memory of those evicted take, in bytes.
+    /// Memory that the lists and the memory of those evicted take, in bytes.
     pub fn bytes(&self) -> u64 {
         let inner = self.inner.lock();
-        inner.items.bytes() + (inner.ghosts.slots.capacity() * size_of::<u64>()) as u64
+        let queues = inner.queues.iter().map(|queue| queue.items.bytes()).sum::<u64>();
+        let words = inner.ghosts.slots.capacity() + inner.loads.capacity();
+        queues + (words * size_of::<u64>() + inner.queues.capacity() * size_of::<Queue>()) as u64
+    }
+
+    /// The weight of a tenant's share of the store.
+    pub fn set_share(&self, tenant: u16, share: u32) {
+        let mut inner = self.inner.lock();
+        inner.queue(tenant).unit = (LOAD_UNIT / u64::from(share.max(1))).max(1);
+        inner.note_load(tenant);
     }
 
     /// Adds an object that was just finished, or one from a former worker that had `former_hits` hits.
     pub fn add(&self, oc: &Arc<Objcore>, former_hits: u32) {
         let weight = oc.weight().div_ceil(16).clamp(1, u64::from(MAX_WEIGHT)) as u32;
-        let mut inner = self.inner.lock();
-        if oc.evict_slot.load(Relaxed) != NO_SLOT {
-            return;
+        {
+            let mut inner = self.inner.lock();
+            if oc.evict_slot.load(Relaxed) != NO_SLOT {
+                return;
+            }
+            let former_uses = former_hits.min(u32::from(MAX_GHOST_USES)) as u8;
+            let own = u8::from(oc.worth.load(Relaxed) != LITTLE);
+            let uses = inner.ghosts.remove(&oc.digest()).max(former_uses) + own;
+            oc.set_freq(0);
+            inner.push(oc.clone(), Worth { weight, uses });
         }
-        let former_uses = former_hits.min(u32::from(MAX_GHOST_USES)) as u8;
-        let own = u8::from(oc.worth.load(Relaxed) != LITTLE);
-        let uses = inner.ghosts.remove(&oc.digest()).max(former_uses) + own;
-        oc.set_freq(0);
-        // Of two with the same use for their bytes the older one goes first.
-        inner.clock += 1;
-        inner.push(oc.clone(), Worth { weight, uses });
+        self.tenants.count(oc.tenant(), |row| row.counters().bytes.add(u64::from(weight) * 16));
     }
 
     /// Takes an object out, if it is in. The caller has its shard's lock, without which none is added.
@@ -119,48 +147,146 @@ impl Evictor {
         let removed = {
             let mut inner = self.inner.lock();
             let slot = oc.evict_slot.load(Relaxed);
-            (slot != NO_SLOT).then(|| inner.take(slot as usize))
+            (slot != NO_SLOT).then(|| inner.take(oc.tenant(), slot as usize))
         };
-        drop(removed);
-    }
-
-    /// Takes out the object that should go next; one in use isn't chosen, since its bytes would stay. The store's home hears of
-    /// those that are asked for.
-    pub fn victim(&self, store: &Store) -> Option<Arc<Objcore>> {
-        let mut guard = self.inner.lock();
-        let inner = &mut *guard;
-        for _ in 0..(inner.items.len() * 5).min(MAX_TRIES) {
-            let first = inner.items.first()?;
-            let (rank, freq) = (first.rank, first.oc.freq());
-            inner.clock = inner.clock.max(rank);
-            let is_idle =
-                Arc::strong_count(&first.oc) <= IDLE_HANDLES || base::failpoint::fault("an eviction under delivery");
-            if freq > 0 || !is_idle {
-                first.oc.set_freq(0);
-                if let (true, Some(home), Some(id)) = (freq > 0, store.home(), first.oc.home()) {
-                    home.note_use(&first.oc.digest().0, id);
-                }
-                self.main.n_lru_moved.inc();
-                inner.again(freq.max(1), is_idle);
-                continue;
-            }
-            let item = inner.take(0);
-            let resident = inner.items.len();
-            inner.ghosts.insert(&item.oc.digest(), Worth::of(&item.oc).uses, resident);
-            return Some(item.oc);
+        if removed.is_some() {
+            self.note_removed(oc);
         }
-        None
     }
 
-    /// True if an object with `uses` uses has been used more than the one that would be evicted next.
-    pub fn is_before_next(&self, uses: u32) -> bool {
+    fn note_removed(&self, oc: &Objcore) {
+        let bytes = u64::from(Worth::of(oc).weight) * 16;
+        self.tenants.count(oc.tenant(), |row| row.counters().bytes.sub(bytes));
+    }
+
+    /// Takes out the object that should go next, for `needed` bytes of the tenant `payer`; one in use isn't chosen, since
+    /// its bytes would stay. The store's home hears of those that are asked for.
+    pub fn victim(&self, store: &Store, payer: u16, needed: u64) -> Option<Arc<Objcore>> {
+        let victim = self.inner.lock().victim(store, payer, needed, self.main)?;
+        self.note_removed(&victim);
+        Some(victim)
+    }
+
+    /// True if an object with `uses` uses has been used more than the one that would be evicted next, for `needed` bytes of
+    /// the tenant `payer`.
+    pub fn is_before_next(&self, uses: u32, payer: u16, needed: u64) -> bool {
         let inner = self.inner.lock();
         let of = |oc: &Objcore| u32::from(Worth::of(oc).uses) + u32::from(oc.freq());
-        inner.items.first().is_none_or(|first| of(&first.oc) < uses)
+        let next = inner.heaviest(payer, needed).and_then(|tenant| inner.queues[usize::from(tenant)].items.first());
+        next.is_none_or(|first| of(&first.oc) < uses)
+    }
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        // Objects without a tenant have the first.
+        Inner { queues: vec![Queue::default()], loads: vec![0], len: 0, ghosts: Ghosts::default() }
     }
 }
 
 impl Inner {
+    fn queue(&mut self, tenant: u16) -> &mut Queue {
+        let at = usize::from(tenant);
+        if at >= self.queues.len() {
+            self.queues.resize_with(at + 1, Queue::default);
+            self.loads.resize(at + 1, 0);
+        }
+        &mut self.queues[at]
+    }
+
+    fn note_load(&mut self, tenant: u16) {
+        let queue = &self.queues[usize::from(tenant)];
+        self.loads[usize::from(tenant)] = queue.load(queue.weight);
+    }
+
+    fn push(&mut self, oc: Arc<Objcore>, worth: Worth) {
+        let tenant = oc.tenant();
+        self.queue(tenant).push(oc, worth);
+        self.note_load(tenant);
+        self.len += 1;
+    }
+
+    fn take(&mut self, tenant: u16, at: usize) -> Item {
+        let item = self.queues[usize::from(tenant)].take(at);
+        self.note_load(tenant);
+        self.len -= 1;
+        item
+    }
+
+    /// The tenant that makes room for `needed` bytes of `payer`: itself, if it would then hold as much for its share as any.
+    fn heaviest(&self, payer: u16, needed: u64) -> Option<u16> {
+        if let [load] = self.loads[..] {
+            return (load > 0).then_some(NO_TENANT);
+        }
+        let (at, &most) = self.loads.iter().enumerate().max_by_key(|(_, load)| **load)?;
+        let own = self.loads.get(usize::from(payer)).copied().unwrap_or_default();
+        if own > 0 {
+            let queue = &self.queues[usize::from(payer)];
+            if queue.load(queue.weight + needed.div_ceil(16)) >= most {
+                return Some(payer);
+            }
+        }
+        (most > 0).then_some(at as u16)
+    }
+
+    fn victim(&mut self, store: &Store, payer: u16, needed: u64, main: &Main) -> Option<Arc<Objcore>> {
+        let mut tries = MAX_TRIES;
+        let mut passed_over = Vec::new();
+        let mut victim = None;
+        while tries > 0
+            && victim.is_none()
+            && let Some(tenant) = self.heaviest(payer, needed)
+        {
+            match self.queues[usize::from(tenant)].find_victim(store, &mut tries, main) {
+                true => victim = Some(self.take(tenant, 0)),
+                // All its objects are in use: the next one is searched.
+                false => {
+                    self.loads[usize::from(tenant)] = 0;
+                    passed_over.push(tenant);
+                }
+            }
+        }
+        passed_over.into_iter().for_each(|tenant| self.note_load(tenant));
+        let item = victim?;
+        self.ghosts.insert(&item.oc.digest(), Worth::of(&item.oc).uses, self.len);
+        Some(item.oc)
+    }
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Queue { items: Rows::default(), clock: 0, weight: 0, unit: LOAD_UNIT }
+    }
+}
+
+impl Queue {
+    fn load(&self, weight: u64) -> u64 {
+        weight.saturating_mul(self.unit)
+    }
+
+    /// Brings the object that should go next to the front. False if there is none that isn't in use.
+    fn find_victim(&mut self, store: &Store, tries: &mut usize, main: &Main) -> bool {
+        let most = (self.items.len() * 5).min(*tries);
+        for _ in 0..most {
+            *tries -= 1;
+            let Some(first) = self.items.first() else { return false };
+            let (rank, freq) = (first.rank, first.oc.freq());
+            self.clock = self.clock.max(rank);
+            let is_idle =
+                Arc::strong_count(&first.oc) <= IDLE_HANDLES || base::failpoint::fault("an eviction under delivery");
+            if freq == 0 && is_idle {
+                return true;
+            }
+            first.oc.set_freq(0);
+            if let (true, Some(home), Some(id)) = (freq > 0, store.home(), first.oc.home()) {
+                home.note_use(&first.oc.digest().0, id);
+            }
+            main.n_lru_moved.inc();
+            self.again(freq.max(1), is_idle);
+        }
+        false
+    }
+
     fn rank(&self, worth: Worth) -> u64 {
         let average = (self.weight / (self.items.len() as u64).max(1)).max(1);
         let weight = u64::from(worth.weight).min(LARGEST * average);
@@ -168,6 +294,8 @@ impl Inner {
     }
 
     fn push(&mut self, oc: Arc<Objcore>, worth: Worth) {
+        // Of two with the same use for their bytes the older one goes first.
+        self.clock += 1;
         self.weight += u64::from(worth.weight);
         let rank = self.rank(worth);
         worth.note(&oc);

@@ -526,7 +526,7 @@ impl FormRight {
             return Err(NoForm::NoRoom);
         }
         let piece = shared
-            .block(&self.store, &[&self.pending], &mut self.nukes_left, &mut self.events)
+            .block(&self.store, self.obj.objcore().tenant(), &[&self.pending], &mut self.nukes_left, &mut self.events)
             .map_err(|_| NoForm::NoRoom)?;
         self.charge.as_mut().expect("until it is kept").add(piece.charged_bytes());
         self.pieces.push(piece);

@@ -31,6 +31,7 @@ use crate::digest::Digest;
 use crate::events::CacheEvent;
 use crate::objcore::{ObjBytes, Objcore, ObjcoreStage};
 use crate::tags;
+use crate::tenants::{NO_TENANT, Tenant};
 
 /// Candidates that one lookup reads at most, the newest of them.
 const MOST_LOADS: usize = 32;
@@ -200,12 +201,17 @@ impl CacheShared {
         let (record, now) = (self.here(&stored.record), self.now());
         let lives = record.times.ttl > 0.0 && record.times.dead_at().0 > now.0;
         let flags = sound_flags(&record, stored.head.len(), false, now).filter(|_| lives);
-        let Some((flags, (began, keys))) = flags.zip(tags::decoded(&stored.tags)) else { return false };
+        let Some((flags, (began, mut keys))) = flags.zip(tags::decoded(&stored.tags)) else { return false };
         let store = self.stores().get(store);
-        let Some(bytes) = self.brought_to_front(store, &stored, &record, nukes_left, events) else { return false };
+        let tenant = self.take_tenant(&mut keys);
+        let payer = tenant.as_ref().map_or(NO_TENANT, Tenant::id);
+        let Some(bytes) = self.brought_to_front(store, payer, &stored, &record, nukes_left, events) else {
+            return false;
+        };
         let home = store.home().expect("it came from there");
         let digest = Digest(record.digest);
         let oc = Objcore::adopted(flags, store.id(), bytes, self.main);
+        oc.set_tenant(payer);
         oc.note_use(now);
         let kept_times = oc.times();
         let is_adopted = {
@@ -224,6 +230,7 @@ impl CacheShared {
                     self.end_copy(&oc);
                 }
                 shard.tails += u64::from(oc.has_tail());
+                self.tenants.note_come(&oc);
                 shard.heads.insert_by_age(&oc, self.hot_params.vary_notice());
                 self.arm(&mut shard, &oc, oc.times().dead_at());
                 self.evictable_again(&oc);
@@ -260,6 +267,7 @@ impl CacheShared {
     fn brought_to_front(
         &self,
         store: &Store,
+        payer: u16,
         stored: &Stored,
         record: &Record,
         nukes_left: &mut u32,
@@ -272,11 +280,11 @@ impl CacheShared {
             Some(body) if body.len() as u64 <= SMALL_BODY => (&body[..], None),
             Some(body) => {
                 let mut blocks = BodyBlocks::default();
-                blocks.push(self.block(store, &[body], nukes_left, events).ok()?);
+                blocks.push(self.block(store, payer, &[body], nukes_left, events).ok()?);
                 (&[][..], Some(Rest::Blocks(blocks.pieces().cloned().collect())))
             }
         };
-        let buf: Buf = self.block(store, &[&stored.head, beside], nukes_left, events).ok()?;
+        let buf: Buf = self.block(store, payer, &[&stored.head, beside], nukes_left, events).ok()?;
         Some(ObjBytes::new(buf, rest, record))
     }
 
@@ -302,12 +310,14 @@ impl CopyJudge for HomeJudge {
         // Read first: what has a higher number is still to come.
         let newest = shared.bans.seq();
         let flags = flags_of_parts(record, head.len(), false)?;
-        let (began, keys) = tags::decoded(tags)?;
+        let (began, mut keys) = tags::decoded(tags)?;
+        let tenant = shared.take_tenant(&mut keys);
         if shared.tags.is_held(&keys, began) {
             return None;
         }
         let bytes = ObjBytes::new(Buf::unaccounted(head.to_vec()), None, &shared.here(record));
         let oc = Objcore::adopted(flags, 0, bytes, shared.main);
+        oc.set_tenant(tenant.as_ref().map_or(NO_TENANT, Tenant::id));
         shared.bans.judge(&shared, &UnlistedObject { oc: &oc, tags: &keys }, record.ban_seq, newest)
     }
 }

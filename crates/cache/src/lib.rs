@@ -53,6 +53,7 @@ mod scan;
 mod search;
 mod succession;
 mod tags;
+mod tenants;
 mod tombstones;
 mod trace;
 mod waiting;
@@ -77,6 +78,7 @@ pub use request::{CacheRegex, CacheRequest, HeadReader, NoRequest, Regexes};
 pub use search::{Lookup, LookupOptions, Search, SearchReport};
 pub use storage::ObjectTimes;
 pub use tags::TagPurge;
+pub use tenants::{MAX_TENANT_NAME, MAX_TENANTS, Tenant, TenantCounterSet, TenantPublisher, is_tenant_name};
 pub use tombstones::TombstoneCause;
 pub use trace::{HashVariants, LookupTrace, VariantSummary};
 

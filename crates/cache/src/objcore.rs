@@ -42,6 +42,11 @@ pub(crate) const NO_SLOT: u32 = u32::MAX;
 const OVERTAKEN: u64 = 1 << 62;
 const SOFTLY: u64 = 1 << 63;
 const FLAGS: u64 = OVERTAKEN | SOFTLY;
+/// Bits of a number in [`Objcore::overtaken`]: enough for a million invalidations a second over two years. Those of the
+/// tenant are between them and the flags.
+const NUMBER_BITS: u32 = 46;
+const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
+const TENANT: u64 = (u16::MAX as u64) << NUMBER_BITS;
 /// Parts of a second in which uses are noted.
 const USES_PER_SECOND: f64 = 16.0;
 /// Not attached to the ban list.
@@ -62,7 +67,7 @@ pub(crate) struct Objcore {
     pub ban_seq: NotedNumber,
     /// With [`OVERTAKEN`]: number of the first invalidation that overtook it; requests older than that may still have the
     /// object. With [`SOFTLY`], too, the invalidation only shortened its times. Without: the time of the last use, in
-    /// parts of a second of the monotonic clock; 0 if unknown.
+    /// parts of a second of the monotonic clock; 0 if unknown. Always with the number of its tenant's row.
     overtaken: AtomicU64,
     /// Until there are bytes; of a pass, or a fetch that failed, as long as the objcore. Then its forms.
     boc: ArcCell<Boc, Forms>,
@@ -215,6 +220,15 @@ impl Objcore {
         self.store.load(Relaxed)
     }
 
+    pub fn tenant(&self) -> u16 {
+        ((self.overtaken.load(Relaxed) & TENANT) >> NUMBER_BITS) as u16
+    }
+
+    /// Once, before the object is filled or in the index.
+    pub fn set_tenant(&self, id: u16) {
+        self.overtaken.fetch_or(u64::from(id) << NUMBER_BITS, Relaxed);
+    }
+
     pub fn times(&self) -> ObjectTimes {
         self.with_facts(|facts| facts.times())
     }
@@ -236,8 +250,8 @@ impl Objcore {
     /// Notes the number of an invalidation; the lowest counts. Returns `true` for the first one.
     pub fn overtake(&self, seq: u64) -> bool {
         let lower = |old: u64| {
-            let number = if old & OVERTAKEN == 0 { seq } else { seq.min(old & !FLAGS) };
-            let new = number | OVERTAKEN;
+            let number = if old & OVERTAKEN == 0 { seq } else { seq.min(old & NUMBER) };
+            let new = number | OVERTAKEN | old & TENANT;
             (new != old).then_some(new)
         };
         self.overtaken.try_update(Relaxed, Relaxed, lower).is_ok_and(|old| old & FLAGS != OVERTAKEN)
@@ -245,7 +259,7 @@ impl Objcore {
 
     /// Notes the number of a soft purge, unless something else was first.
     pub fn overtake_softly(&self, seq: u64) {
-        let first = |old: u64| (old & OVERTAKEN == 0).then_some(seq | FLAGS);
+        let first = |old: u64| (old & OVERTAKEN == 0).then_some(seq | FLAGS | old & TENANT);
         let _ = self.overtaken.try_update(Relaxed, Relaxed, first);
     }
 
@@ -253,21 +267,22 @@ impl Objcore {
     /// was known.
     pub fn note_use(&self, now: Mono) {
         let (old, new) = (self.overtaken.load(Relaxed), u64::from((now.0 * USES_PER_SECOND) as u32));
-        if old & OVERTAKEN == 0 && old < new {
-            let _ = self.overtaken.compare_exchange(old, new, Relaxed, Relaxed);
+        if old & OVERTAKEN == 0 && old & NUMBER < new {
+            let _ = self.overtaken.compare_exchange(old, new | old & TENANT, Relaxed, Relaxed);
         }
     }
 
     /// The moment of the last use, to a part of a second, if it is known.
     pub fn last_use(&self) -> Option<Mono> {
-        let noted = self.overtaken.load(Relaxed);
-        (noted != 0 && noted & OVERTAKEN == 0).then(|| Mono(noted as f64 / USES_PER_SECOND))
+        let word = self.overtaken.load(Relaxed);
+        let noted = word & NUMBER;
+        (noted != 0 && word & OVERTAKEN == 0).then(|| Mono(noted as f64 / USES_PER_SECOND))
     }
 
     /// The object's invalidation during its fetch, for a request that came when `arrival_sequence` was the newest one.
     pub fn overtaken_for(&self, arrival_sequence: u64) -> FetchInvalidation {
         let overtaken = self.overtaken.load(Relaxed);
-        let is_older = arrival_sequence < overtaken & !FLAGS;
+        let is_older = arrival_sequence < overtaken & NUMBER;
         match overtaken & FLAGS {
             OVERTAKEN if is_older => FetchInvalidation::Not,
             OVERTAKEN => FetchInvalidation::Before,

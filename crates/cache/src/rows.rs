@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A growing array in chunks of `N`: it never moves what it holds, and has room for less than a chunk more. A `Vec` doubles:
-//! that costs up to as much again as it holds, and a copy of all of it at a bad moment.
+//! A growing array in chunks of `N`: it has room for less than a chunk more, and moves what it holds only while that is less
+//! than a chunk. A `Vec` doubles: that costs up to as much again as it holds, and a copy of all of it at a bad moment.
 
 use std::ops::{Index, IndexMut};
 
@@ -33,7 +33,9 @@ impl<T, const N: usize> Rows<T, N> {
         match self.chunks.last_mut().filter(|last| last.len() < N) {
             Some(last) => last.push(item),
             None => {
-                let mut chunk = Vec::with_capacity(N);
+                // Many short arrays, as each tenant has one, take no more than they hold.
+                let room = if self.chunks.is_empty() { 1 } else { N };
+                let mut chunk = Vec::with_capacity(room);
                 chunk.push(item);
                 self.chunks.push(chunk);
             }

@@ -637,8 +637,8 @@ impl Cache {
 }
 
 /// Keys as a record has them: the number at which the fetch began, then each key with its length before it.
-pub(crate) fn encoded(began: u64, keys: &[Box<[u8]>]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(8 + keys.iter().map(|key| key.len() + 4).sum::<usize>());
+pub(crate) fn encoded<'k>(began: u64, keys: impl Iterator<Item = &'k [u8]> + Clone) -> Vec<u8> {
+    let mut out = Vec::with_capacity(8 + keys.clone().map(|key| key.len() + 4).sum::<usize>());
     out.extend_from_slice(&began.to_le_bytes());
     for key in keys {
         let len = u32::try_from(key.len()).expect("a key is a part of a head");

@@ -20,3 +20,4 @@ mod spread;
 mod stress;
 mod succession;
 mod tags;
+mod tenants;

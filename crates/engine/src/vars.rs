@@ -54,6 +54,10 @@ pub fn of_object(engine: &Engine, obj: &ObjRef, now: Real, var: Var) -> Option<V
         Var::ObjTime => Value::Time(engine.real_of(times.t_origin).0),
         Var::ObjUncacheable => Value::Bool(obj.flags().is_passed()),
         Var::ObjCanEsi => Value::Bool(obj.flags().has_esi),
+        Var::ObjTenant => {
+            let tenant = engine.cache.tenant_of(obj);
+            Value::text(tenant.as_ref().map_or("", |tenant| tenant.name()))
+        }
         Var::ObjStorage => Value::Stevedore(Some(Text::from(engine.cache.stores().get(obj.store()).name()))),
         _ => return None,
     })

@@ -433,7 +433,8 @@ fn tags() -> String {
 
 fn counters() -> String {
     use tables::counters::{
-        ClassCounters, DiskSet, Fleet, Lck, Main, Mempool, Mgt, NoHitCounts, Peers, Sma, Smf, Vbe, Vcp, Xkey,
+        ClassCounters, DiskSet, Fleet, Lck, Main, Mempool, Mgt, NoHitCounts, Peers, Sma, Smf, TenantCounters, Vbe, Vcp,
+        Xkey,
     };
     fn set<S: CounterFields>() -> String {
         let one = |elem: &Elem| {
@@ -454,6 +455,7 @@ fn counters() -> String {
         set::<Vbe>(),
         set::<Vcp>(),
         set::<ClassCounters>(),
+        set::<TenantCounters>(),
         set::<Lck>(),
         set::<Xkey>(),
         set::<Fleet>(),

@@ -12,7 +12,8 @@ use params::SPECS;
 use tables::Tag;
 use tables::cli_cmds::COMMANDS;
 use tables::counters::{
-    ClassCounters, CounterFields, DiskSet, Fleet, Lck, Main, Mempool, Mgt, NoHitCounts, Peers, Sma, Smf, Vbe, Vcp, Xkey,
+    ClassCounters, CounterFields, DiskSet, Fleet, Lck, Main, Mempool, Mgt, NoHitCounts, Peers, Sma, Smf,
+    TenantCounters, Vbe, Vcp, Xkey,
 };
 use tables::no_hit::NoHit;
 use tables::vclvars::VARS;
@@ -83,6 +84,7 @@ fn present() -> BTreeSet<String> {
         .chain(counters::<NoHitCounts>())
         .chain(counters::<DiskSet>())
         .chain(counters::<ClassCounters>())
+        .chain(counters::<TenantCounters>())
         .chain(counters::<Xkey>())
         .chain(counters::<Fleet>())
         .chain(counters::<Peers>());

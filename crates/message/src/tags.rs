@@ -37,6 +37,19 @@ pub fn is_of_family(tag: &[u8]) -> bool {
     tag.starts_with(FAMILY)
 }
 
+/// Prefix of the tag that keeps a tenant's name in an object's record. No purge is by it.
+const TENANT: &[u8] = b"\x01t";
+
+/// The tag of a tenant.
+pub fn of_tenant(name: &[u8]) -> Vec<u8> {
+    [TENANT, name].concat()
+}
+
+/// The name of the tenant whose tag it is; `None`: it is another tag.
+pub fn tenant(tag: &[u8]) -> Option<&[u8]> {
+    tag.strip_prefix(TENANT)
+}
+
 /// Prefix of a URL's tag, and of a purge of all URLs that begin so.
 const URL: &[u8] = b"\x01u";
 const PREFIX: &[u8] = b"\x01p";

@@ -12,6 +12,7 @@ pub mod negative_ttl;
 mod old;
 mod show;
 mod table;
+pub mod tenants;
 pub mod timeouts;
 mod value;
 

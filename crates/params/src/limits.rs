@@ -84,6 +84,13 @@ pub fn check(spec: &Spec, p: &Params, value: &ParamValue) -> Result<(), String> 
         ("bots_status", ParamValue::Count(status)) if !matches!(status, 400..=599) => {
             Err("Must be from 400 to 599\n".to_owned())
         }
+        ("tenant_by", ParamValue::Text(word)) if !matches!(word.as_str(), "vcl" | "host") => {
+            Err("Must be vcl or host\n".to_owned())
+        }
+        ("tenant_shares", ParamValue::Text(text)) => match crate::tenants::parse_shares(text) {
+            Ok(_) => Ok(()),
+            Err(reason) => Err(format!("{reason}\n")),
+        },
         ("classes", ParamValue::Text(text)) => match crate::classes::parse(text) {
             Ok(_) => Ok(()),
             Err(reason) => Err(format!("{reason}\n")),

@@ -513,6 +513,12 @@ params! {
         "How many unanswered TCP keep-alive probes close a client connection.";
     tcp_keepalive_time: Seconds = "7200.000" ["seconds" min "1.000" max "7200.000"] { Experimental }
         "How long a client connection may be silent before the first TCP keep-alive probe.";
+    tenant_by: Text = "vcl" [""] { Own }
+        "The tenant of requests for which VCL sets none (req.tenant). vcl: none. host: the host without its port.";
+    tenant_shares: Text = "" [""] { Own }
+        "Weights of tenants' shares of each store's memory, as in shop.example=4,news.example=2. Others have 1. If a store is full, the next object that is evicted is one of the tenant that holds the most for its share.";
+    tenants_max: Count = "1000" ["tenants" min "1" max "4096"] { Own }
+        "The largest number of tenants with a row of their own. Further ones share the row _others. If it is lowered, tenants that have a row keep it.";
     thread_pool_add_delay: Seconds = "0.000" ["seconds" min "0.000"] { Experimental NoEffect }
         "No effect here: transactions are tasks, and no thread is started for them. In seconds; releases before 4 used milliseconds.";
     thread_pool_destroy_delay: Seconds = "1.000" ["seconds" min "0.010"] { DelayedEffect Experimental NoEffect }

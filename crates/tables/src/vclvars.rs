@@ -200,6 +200,7 @@ pub enum Var {
     ObjReason,
     ObjStatus,
     ObjStorage,
+    ObjTenant,
     ObjTime,
     ObjTtl,
     ObjUncacheable,
@@ -257,6 +258,8 @@ pub enum Var {
     ReqBotClass,
     ReqBotCost,
     ReqBotVerified,
+    ReqTenant,
+    BereqTenant,
 }
 
 impl Var {
@@ -454,6 +457,9 @@ pub static VARS: &[VarDef] = &[
     def("req.bot.class", Type::String, NameTarget::Scalar(Var::ReqBotClass), CLIENT, CLIENT, NONE, (0, 99)),
     def("req.bot.cost", Type::Duration, NameTarget::Scalar(Var::ReqBotCost), CLIENT, NONE, NONE, (0, 99)),
     def("req.bot.verified", Type::String, NameTarget::Scalar(Var::ReqBotVerified), CLIENT, CLIENT, NONE, (0, 99)),
+    def("req.tenant", Type::String, NameTarget::Scalar(Var::ReqTenant), CLIENT, CLIENT, NONE, (0, 99)),
+    def("bereq.tenant", Type::String, NameTarget::Scalar(Var::BereqTenant), BACKEND, NONE, NONE, (0, 99)),
+    def("obj.tenant", Type::String, NameTarget::Scalar(Var::ObjTenant), OBJ, NONE, NONE, (0, 99)),
     def("bereq.do_slice", Type::Bool, NameTarget::Scalar(Var::BereqDoSlice), BACKEND, BACKEND_FETCH, NONE, (0, 99)),
     def("bereq.slice_size", Type::Bytes, NameTarget::Scalar(Var::BereqSliceSize), BACKEND, BACKEND_FETCH, NONE, (0, 99)),
     def("beresp.do_slice", Type::Bool, NameTarget::Scalar(Var::BerespDoSlice), BACKEND_RESPONSE, BACKEND_RESPONSE, NONE, (0, 99)),

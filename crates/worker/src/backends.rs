@@ -20,6 +20,8 @@ use crate::worker::Worker;
 
 /// Number of a VCL's backends that share a file of counters.
 const CLUSTER: usize = 64;
+/// Number of tenants that do. Adoption may make such a file under a lock, so it is a rare one.
+const TENANT_CLUSTER: usize = 512;
 
 pub struct WorkerServices {
     engine: Arc<Engine>,
@@ -27,6 +29,29 @@ pub struct WorkerServices {
     pools: CounterSet<Vcp>,
     /// The file of each VCL that backends are being added to.
     clusters: Mutex<HashMap<String, (shm::vsm::Cluster, usize)>>,
+}
+
+/// Counters in a file that they share with others; `file` is the present one and its free places, of `places`.
+fn counters_in<T: CounterFields>(
+    stats: &CounterMaker,
+    file: &mut Option<(shm::vsm::Cluster, usize)>,
+    places: usize,
+    ident: &str,
+) -> CounterSet<T> {
+    let made = (|| {
+        let (cluster, left) = match file.take() {
+            Some((cluster, left)) if left > 0 => (cluster, left),
+            Some(_) | None => (stats.cluster::<T>(places)?, places),
+        };
+        let set = stats.add_to::<T>(&cluster, ident)?;
+        *file = Some((cluster, left - 1));
+        Ok::<_, std::io::Error>(set)
+    })();
+    made.unwrap_or_else(|error| {
+        // A full file system mustn't keep a VCL from loading; its counters then are not seen.
+        eprintln!("counters {ident}: {error}");
+        CounterSet::private()
+    })
 }
 
 impl WorkerServices {
@@ -40,21 +65,10 @@ impl WorkerServices {
 
     fn counters(&self, vcl: &str, backend: &str) -> CounterSet<Vbe> {
         let mut clusters = self.clusters.lock();
-        let ident = format!("VBE.{vcl}.{backend}");
-        let made = (|| {
-            let (cluster, left) = match clusters.remove(vcl) {
-                Some((cluster, left)) if left > 0 => (cluster, left),
-                _ => (self.stats.cluster::<Vbe>(CLUSTER)?, CLUSTER),
-            };
-            let set = self.stats.add_to::<Vbe>(&cluster, &ident)?;
-            clusters.insert(vcl.to_owned(), (cluster, left - 1));
-            Ok::<_, std::io::Error>(set)
-        })();
-        made.unwrap_or_else(|error| {
-            // A full file system mustn't keep a VCL from loading; its counters then are not seen.
-            eprintln!("counters {ident}: {error}");
-            CounterSet::private()
-        })
+        let mut file = clusters.remove(vcl);
+        let set = counters_in(&self.stats, &mut file, CLUSTER, &format!("VBE.{vcl}.{backend}"));
+        file.into_iter().for_each(|file| drop(clusters.insert(vcl.to_owned(), file)));
+        set
     }
 
     /// The parameter `tag_fields` or a VCL gives tags: from now on objects are kept by them, and counted.
@@ -68,6 +82,23 @@ impl WorkerServices {
         });
         // As MAIN, it lives as long as the process.
         self.engine.cache.enable_tags(Box::leak(Box::new(set)));
+    }
+
+    /// The counters of tenants, of [`TENANT_CLUSTER`] in a file, come from here.
+    pub fn publish_tenants(&self) {
+        let (stats, file) = (self.stats.clone(), Mutex::new(None));
+        self.engine.cache.publish_tenants(Box::new(move |name| {
+            let ident = format!("TENANT.{name}");
+            let set = counters_in(&stats, &mut file.lock(), TENANT_CLUSTER, &ident);
+            Box::new(set)
+        }));
+    }
+
+    /// The bounds and shares of tenants that parameters declare.
+    pub fn declare_tenants(&self, params: &Params) {
+        // The parameter was checked when it was set.
+        let shares = params::tenants::parse_shares(&params.tenant_shares).unwrap_or_default();
+        self.engine.cache.set_tenants(params.tenants_max as usize, &shares);
     }
 
     /// The classes that parameters declare and the accounts of bots, with counters for those that are new.

@@ -298,6 +298,7 @@ fn change_params(
     engine.log.apply(params.log_settings());
     engine.requests.admission.apply(&params);
     worker.services.declare_classes(&params);
+    worker.services.declare_tenants(&params);
     engine.cache.set_params(engine::cache_params(&params));
     conf::apply_to_process(&params);
     crate::steps::apply(&params);

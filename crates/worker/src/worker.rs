@@ -141,6 +141,8 @@ impl Worker {
         }
         let services = Arc::new(WorkerServices::new(engine.clone(), stats.clone()));
         services.declare_classes(&params);
+        services.publish_tenants();
+        services.declare_tenants(&params);
         if conf::gives_tags(&params) {
             services.enable_tags();
         }

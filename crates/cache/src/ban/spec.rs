@@ -14,6 +14,7 @@ use super::spread::SpreadPlan;
 use crate::cache::CacheShared;
 use crate::objcore::Objcore;
 use crate::request::{CacheRegex, CacheRequest, Regexes};
+use crate::tenants::is_tenant_name;
 
 /// Bytes that a ban without tests takes in Varnish's format.
 pub(super) const HEAD_BYTES: u64 = 16;
@@ -36,6 +37,9 @@ pub(crate) trait BanSubject {
 
     /// True if a purge by one of these keys means the object.
     fn has_key(&self, shared: &CacheShared, keys: &[Box<[u8]>]) -> bool;
+
+    /// True if the object is of that tenant, or with `equal` false of another; true if it isn't known.
+    fn is_of_tenant(&self, shared: &CacheShared, name: &str, equal: bool) -> bool;
 }
 
 pub(crate) fn are_meant(tags: &[Box<[u8]>], keys: &[Box<[u8]>]) -> bool {
@@ -57,6 +61,10 @@ impl BanSubject for Objcore {
 
     fn has_key(&self, shared: &CacheShared, keys: &[Box<[u8]>]) -> bool {
         shared.tags.has_one(self, keys)
+    }
+
+    fn is_of_tenant(&self, shared: &CacheShared, name: &str, equal: bool) -> bool {
+        shared.tenants.is_meant(self.tenant(), name, equal)
     }
 }
 
@@ -81,6 +89,10 @@ impl BanSubject for UnlistedObject<'_> {
 
     fn has_key(&self, _shared: &CacheShared, keys: &[Box<[u8]>]) -> bool {
         are_meant(self.tags, keys)
+    }
+
+    fn is_of_tenant(&self, shared: &CacheShared, name: &str, equal: bool) -> bool {
+        self.oc.is_of_tenant(shared, name, equal)
     }
 }
 
@@ -112,6 +124,7 @@ enum Field {
     ObjTag,
     ObjHost,
     ObjPrefix,
+    ObjTenant,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -168,6 +181,7 @@ pub enum BanError {
     TooLong,
     /// A host or prefix that can't be one, or no tag.
     BadKey(String),
+    BadTenant(String),
     TooManyTags(usize),
     /// The word, and what it has to be.
     BadSpread {
@@ -196,6 +210,7 @@ impl fmt::Display for BanError {
                 f,
                 "\"{word}\" names no object: obj.tag takes tags with commas between them, obj.host a host, obj.prefix HOST/PATH"
             ),
+            Self::BadTenant(word) => write!(f, "\"{word}\" can't be a tenant's name"),
             Self::TooManyTags(count) => {
                 write!(f, "obj.tag takes {MOST_TAGS} tags at most, got {count}: make several bans of them")
             }
@@ -272,6 +287,9 @@ impl BanSpec {
                     return Err(BanError::TooManyTags(keys.len()));
                 }
                 Value::Keys { text: value.to_owned(), keys }
+            }
+            _ if field == Field::ObjTenant && !is_tenant_name(value.as_bytes()) => {
+                return Err(BanError::BadTenant(value.to_owned()));
             }
             Oper::Eq | Oper::Neq | Oper::Gt | Oper::Gte | Oper::Lt | Oper::Lte => Value::Text(value.to_owned()),
         };
@@ -365,7 +383,7 @@ impl BanSpec {
 }
 
 /// Fields that a ban can test, besides headers (`req.http.*`, `obj.http.*`).
-pub const BAN_FIELDS: [&str; 10] = [
+pub const BAN_FIELDS: [&str; 11] = [
     "req.url",
     "obj.status",
     "obj.ttl",
@@ -376,6 +394,7 @@ pub const BAN_FIELDS: [&str; 10] = [
     "obj.tag",
     "obj.host",
     "obj.prefix",
+    "obj.tenant",
 ];
 
 /// Takes the words `over=` and `rate=` from the beginning.
@@ -405,6 +424,7 @@ impl Field {
             "obj.tag" => Field::ObjTag,
             "obj.host" => Field::ObjHost,
             "obj.prefix" => Field::ObjPrefix,
+            "obj.tenant" => Field::ObjTenant,
             _ => return None,
         })
     }
@@ -425,6 +445,7 @@ impl Field {
             }
             Self::ReqUrl | Self::ReqHttp(_) | Self::ObjStatus | Self::ObjHttp(_) => return None,
             Self::ObjTtl | Self::ObjAge | Self::ObjGrace | Self::ObjKeep | Self::ObjLastHit => return None,
+            Self::ObjTenant => return None,
         };
         let is_host = !matches!(self, Self::ObjHost) || !place.is_empty() && !place.trim_end_matches('/').contains('/');
         (!keys.is_empty() && is_host).then_some(keys)
@@ -435,7 +456,7 @@ impl Field {
         match self {
             Self::ReqHttp(name) => name.eq_ignore_ascii_case("host"),
             Self::ObjLastHit => false,
-            Self::ObjTag | Self::ObjHost | Self::ObjPrefix => true,
+            Self::ObjTag | Self::ObjHost | Self::ObjPrefix | Self::ObjTenant => true,
             Self::ReqUrl | Self::ObjStatus | Self::ObjHttp(_) => true,
             Self::ObjTtl | Self::ObjAge | Self::ObjGrace | Self::ObjKeep => true,
         }
@@ -453,8 +474,13 @@ impl Field {
         matches!(self, Self::ObjTtl | Self::ObjAge | Self::ObjLastHit)
     }
 
+    /// True if the value is a name as a whole, for which no pattern is taken.
+    fn is_name(&self) -> bool {
+        self.is_key() || *self == Self::ObjTenant
+    }
+
     fn operators(&self) -> &'static str {
-        match (self.is_duration(), self.is_key()) {
+        match (self.is_duration(), self.is_name()) {
             (true, _) => "==, !=, >, >=, < or <=",
             (false, true) => "== or !=",
             (false, false) => "==, !=, ~ or !~",
@@ -464,7 +490,7 @@ impl Field {
     fn takes(&self, oper: Oper) -> bool {
         match oper {
             Oper::Eq | Oper::Neq => true,
-            Oper::Match | Oper::NoMatch => !self.is_duration() && !self.is_key(),
+            Oper::Match | Oper::NoMatch => !self.is_duration() && !self.is_name(),
             Oper::Gt | Oper::Gte | Oper::Lt | Oper::Lte => self.is_duration(),
         }
     }
@@ -541,6 +567,10 @@ impl Test {
                 let Value::Keys { keys, .. } = &self.value else { return false };
                 subject.has_key(shared, keys) == (self.oper == Oper::Eq)
             }
+            Field::ObjTenant => {
+                let Value::Text(name) = &self.value else { return false };
+                subject.is_of_tenant(shared, name, self.oper == Oper::Eq)
+            }
         }
     }
 
@@ -572,7 +602,7 @@ impl Test {
                 None => return false,
             },
             Field::ReqUrl | Field::ReqHttp(_) | Field::ObjStatus | Field::ObjHttp(_) => return false,
-            Field::ObjTag | Field::ObjHost | Field::ObjPrefix => return false,
+            Field::ObjTag | Field::ObjHost | Field::ObjPrefix | Field::ObjTenant => return false,
         };
         self.oper.compare(a, b)
     }
@@ -593,6 +623,7 @@ impl fmt::Display for Field {
             Self::ObjTag => write!(f, "obj.tag"),
             Self::ObjHost => write!(f, "obj.host"),
             Self::ObjPrefix => write!(f, "obj.prefix"),
+            Self::ObjTenant => write!(f, "obj.tenant"),
         }
     }
 }

@@ -110,7 +110,7 @@ impl Busy {
     fn own_block(&mut self, part: &[u8]) -> Result<Buf, NoSpace> {
         let filling = self.filling.as_ref().expect("the head is stored before the body");
         let store = filling.passed_in.as_ref().unwrap_or(&filling.store);
-        self.cache.shared().block(store, &[part], &mut self.nukes_left, &mut self.events)
+        self.cache.shared().block(store, self.oc.tenant(), &[part], &mut self.nukes_left, &mut self.events)
     }
 
     /// Notes that the home takes no more of the body. A body of which a part has left memory can't become an object

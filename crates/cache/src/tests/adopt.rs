@@ -292,7 +292,7 @@ fn keys_survive_and_purges_by_key_wait() {
 #[test]
 fn damaged_keys_are_noticed() {
     let keys: Vec<Box<[u8]>> = vec![b"one"[..].into(), b""[..].into(), b"\0two"[..].into()];
-    let bytes = crate::tags::encoded(9, &keys);
+    let bytes = crate::tags::encoded(9, keys.iter().map(|key| &key[..]));
     assert_eq!(crate::tags::decoded(&bytes), Some((9, keys)));
     assert_eq!(crate::tags::decoded(b""), Some((0, Vec::new())));
     let whole = [0, 8, 15, 19];

@@ -74,6 +74,10 @@ impl Ctx for Bereq {
                 None => Value::text(""),
             },
             Var::BereqRetryConnect => Value::Bool(self.ask.tries.reconnects),
+            Var::BereqTenant => {
+                let tenant = self.fill.busy.as_ref().and_then(|busy| busy.tenant());
+                Value::text(tenant.map_or("", |tenant| tenant.name()))
+            }
             Var::BereqTrace => Value::Bool(self.is_traced()),
             Var::BereqRetries => Value::Int(i64::from(self.ask.tries.retries)),
             Var::BereqPeers => Value::Bool(self.ask.peer.may_ask),

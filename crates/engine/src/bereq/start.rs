@@ -176,6 +176,7 @@ fn make(req: &mut Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, 
         params,
         engine,
     });
+    bereq.log_tenant();
     bereq.begin_kind(req);
     bereq.make_head(req, mode);
     bereq
@@ -196,6 +197,12 @@ fn lend(req: &mut Req, mode: FetchMode) -> BereqBody {
 }
 
 impl Bereq {
+    fn log_tenant(&mut self) {
+        if let Some(tenant) = self.fill.busy.as_ref().and_then(|busy| busy.tenant()) {
+            self.log.putf(Tag::Notice, format_args!("lacquer: tenant: {}", tenant.name()));
+        }
+    }
+
     /// The head that goes out, but for what differs between tries.
     fn make_head(&mut self, req: &Req, mode: FetchMode) {
         let filter = if mode == FetchMode::Pass { HopDirection::Pass } else { HopDirection::Fetch };

@@ -172,6 +172,13 @@ impl Fill {
         if let Some(family) = &req.ask.family {
             busy.join_family(family);
         }
+        if let Some(tenant) = req.tenant() {
+            tenant.counters().fetches.inc();
+            if mode == FetchMode::Normal {
+                tenant.counters().misses.inc();
+            }
+            busy.set_tenant(tenant);
+        }
         Fill {
             busy: Some(busy),
             stale,

@@ -26,6 +26,7 @@ use super::esi::EsiContext;
 use super::filter_list::FilterFacts;
 use super::settings::{BackendHint, BodyKey, ReqSettings};
 use super::state::{ReqAsk, ReqClient, Response};
+use super::tenant;
 use super::verdict::{FoundKind, ReqVerdict};
 use crate::aux_attrs::AuxAttrs;
 use crate::bereq::body_filters;
@@ -210,6 +211,7 @@ impl Ctx for ReqView<'_, '_> {
             Var::ReqEsi => Value::Bool(!self.settings.disable_esi),
             Var::ReqClass => Value::String(Some(self.settings.class.clone().unwrap_or_else(|| Text::from("")))),
             Var::ReqClassState => Value::text(self.client.class_state.word()),
+            Var::ReqTenant => Value::text(tenant::name_of(self.settings, self.ask, self.params).into_owned()),
             Var::ReqBotBudget => Value::Duration(self.bot_view().account().1),
             Var::ReqBotClass => Value::text(self.bot_view().class().word()),
             Var::ReqBotCost => Value::Duration(self.bot_view().account().0),
@@ -288,6 +290,7 @@ impl Ctx for ReqView<'_, '_> {
                 self.settings.body_key = if vars::boolean(&value)? { BodyKey::Always } else { BodyKey::Never };
             }
             Var::ReqClass => self.settings.class = vars::text(value)?,
+            Var::ReqTenant => self.settings.tenant = tenant::named(value, self.log)?,
             Var::ReqBotClass => self.settings.bot_class = bots::set_class(vars::text(value)?)?,
             Var::ReqBotVerified => self.settings.verified_bot = vars::text(value)?,
             Var::ReqFilters if self.client.body.exists() && !self.client.body.is_unread() => {

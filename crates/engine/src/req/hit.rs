@@ -56,6 +56,7 @@ impl Req {
                     self.mark("Fetch");
                 }
                 main.cache_hit.tally();
+                self.engine().cache.count_tenant_hit(&delivery.obj);
                 self.note_hit();
                 if self.verdict.in_grace() {
                     main.cache_hit_grace.inc();

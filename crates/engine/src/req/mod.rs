@@ -51,6 +51,7 @@ mod slices;
 mod slot;
 mod state;
 mod synth;
+mod tenant;
 mod timing;
 mod transmit;
 mod upload;

@@ -24,6 +24,7 @@ pub(crate) struct ReqSettings {
     pub backend_hint: BackendHint,
     pub storage: Option<Text>,
     pub class: Option<Text>,
+    pub tenant: Option<Text>,
     /// `req.bot.class`, once VCL has set it.
     pub bot_class: Option<BotClass>,
     /// `req.bot.verified`: the bot whose identity VCL has verified.

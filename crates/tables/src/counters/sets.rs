@@ -415,6 +415,7 @@ set! {
     bot_crawl_refused: Counter Info Integer "" "Requests of crawlers that were refused" => "The wait would have exceeded bots_patience.";
     bot_crawl_time: Counter Info Integer "" "Backend time of crawlers and verified bots, in microseconds" => "Only with bots=on.";
     bot_reader_time: Counter Info Integer "" "Backend time of all other requests, in microseconds" => "While bots isn't off. Refreshes of stale objects are counted, too.";
+    tenant_others: Counter Info Integer "" "Requests of tenants that share a row" => "Their tenant found no free row (tenants_max), or has a name that no tenant can have.";
 }
 
 set! {
@@ -554,6 +555,17 @@ set! {
     forged: Counter Info Integer "" "Invalid tokens" => "Not issued here, changed, or too old.";
     wait_us: Counter Info Integer "" "Time waited in the queue, in microseconds" => "Of the requests that got a worker; waited is their number.";
     service_us: Counter Info Integer "" "Time that workers were in use, in microseconds" => "Of the fetches counted in ended.";
+}
+
+set! {
+    /// One tenant (`req.tenant`, the parameter `tenant_by`).
+    TenantCounters "TENANT" 63 "Tenant";
+    objects: Gauge Info Integer "" "Objects in the cache";
+    bytes: Gauge Info Bytes "" "Bytes of objects that can be evicted" => "In stores with a limit, rounded up to 16 for each object.";
+    hits: Counter Info Integer "" "Hits for objects of the tenant" => "Also if a request of another tenant has the hit.";
+    misses: Counter Info Integer "" "Fetches for which a client waits" => "For misses, and for slices. Passes and refreshes aren't counted.";
+    fetches: Counter Info Integer "" "Fetches from backends" => "For misses, passes and refreshes.";
+    evicted: Counter Info Integer "" "Objects evicted to make room" => "They are also counted in n_lru_nuked.";
 }
 
 set! {

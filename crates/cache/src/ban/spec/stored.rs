@@ -114,6 +114,7 @@ mod tests {
         check("obj.status != 200 && obj.http.x == y && req.http.host != z");
         check("over=10m rate=0.3/s obj.tag == a,b && obj.host == x.org && obj.prefix != x.org/y");
         check("over=1.5s obj.status == 200");
+        check("obj.tenant == shop && obj.tenant != news.example");
         check("obj.ttl > 0.1234567s && obj.age <= 3y && obj.grace == 0s && obj.keep < 5m");
     }
 

@@ -144,7 +144,7 @@ impl Bereq {
         self.succeed(busy, stored, &updated, lives);
     }
 
-    fn succeed(&mut self, busy: Busy, stored: ObjRef, updated: &Head, times: ObjectTimes) {
+    fn succeed(&mut self, mut busy: Busy, stored: ObjRef, updated: &Head, times: ObjectTimes) {
         let supported = self.params.supported_codings();
         let variant = match rfc9111::key(updated, &self.ask.head) {
             Ok(spec) => spec.map(|spec| {
@@ -161,6 +161,9 @@ impl Bereq {
         updated.store_to(&mut head, |field| HopDirection::Insert.keeps(field));
         let tags = self.tags_of_updated(&stored, updated);
         let store = self.engine.cache.stores().get(stored.store()).clone();
+        if let Some(tenant) = self.engine.cache.tenant_of(&stored) {
+            busy.set_tenant(tenant);
+        }
         let successor = Successor { busy, stored, head, variant, attrs, tags, store };
         let (engine, digest) = (self.engine.clone(), self.fill.digest);
         // The body may have to be read from a disk: the answer to HEAD doesn't wait for that.
