@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Classes of requests that need a backend (the parameter `classes`). Each has a number of workers, a queue for them
-//! (its `queue`, first come, first served), and a patience. A request that finds no free slot in the queue is refused,
+//! (its `queue`; first come, first served, but tenants in turn), and a patience. A request that finds no free slot in the queue is refused,
 //! and may keep a place in the waiting room (`room`) until its visitor comes again.
 //!
 //! A fetch holds a worker from before it begins until it has ended. Hits, requests that wait for another request's
@@ -9,6 +9,7 @@
 //! that no hit takes.
 
 mod cost;
+mod lines;
 mod room;
 mod token;
 
@@ -24,13 +25,15 @@ use base::{Mono, Real};
 use params::Params;
 use params::classes::{ClassSpec, DEFAULT, parse};
 use shm::vsc::CounterSet;
-use sync::{Called, Line, Turn};
+use sync::{Called, Turn};
 use tables::counters::ClassCounters;
 
 use crate::sess::Sess;
 
 pub use cost::CostKey;
 use cost::Costs;
+pub(crate) use lines::NO_TENANT;
+use lines::TenantLines;
 use room::Room;
 use token::Tokens;
 
@@ -75,7 +78,7 @@ struct Class {
     is_retired: bool,
     counters: CounterSet<ClassCounters>,
     busy: u32,
-    queue: Line<()>,
+    queue: TenantLines,
     room: Room,
     /// Mean seconds that a fetch holds a worker.
     service: f64,
@@ -114,6 +117,8 @@ pub struct ClassRefusal {
 pub struct Visitor<'a> {
     pub token: Option<&'a [u8]>,
     pub takes_page: bool,
+    /// The number of its tenant's row.
+    pub tenant: u16,
     /// Nobody waits for the response yet, so the request gets a free worker or none.
     pub is_speculative: bool,
 }
@@ -204,7 +209,7 @@ pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -
         }
         key.filter(|&key| class.room.has(key) || (classes.tokens.is_former(key) && class.room.may_restore(key)))
     });
-    let (workers, slots) = class.free(common);
+    let (workers, slots) = (class.free_workers(common), class.free_slots(visitor.tenant));
     let free = match visitor.is_speculative {
         true if !class.queue.is_empty() => 0,
         true => workers,
@@ -223,16 +228,18 @@ pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -
     }
     if class.queue.is_empty() && workers > 0 {
         class.begin();
+        class.queue.note_turn(visitor.tenant);
         let place = ClassWorker::new(sess, class, cost, 0.0);
         state.busy += 1;
         return ClassEntry::Now(place);
     }
-    let turn = class.queue.join();
+    let turn = class.queue.join(visitor.tenant);
     class.counters.waiting.set(class.queue.len() as u64);
     let patience = class.spec.patience;
     let began = sess.engine.clock.mono();
     let (id, name) = (class.id, class.name.clone());
-    ClassEntry::Later(PlaceWait { sess: sess.clone(), turn, class: id, name, cost, began, since: now, key, patience })
+    let (sess, tenant) = (sess.clone(), visitor.tenant);
+    ClassEntry::Later(PlaceWait { sess, turn, class: id, tenant, name, cost, began, since: now, key, patience })
 }
 
 /// A worker of the class, if one is free now, for a fetch that nobody waits for.
@@ -240,7 +247,7 @@ pub fn enter_if_free(sess: &Rc<Sess>, class: u32, cost: CostKey) -> Option<Class
     let mut state = sess.engine.requests.classes.state.lock();
     let common = state.common_free();
     let Some(class) = state.declared_class(class) else { return Some(ClassWorker::free(sess, cost)) };
-    if !class.queue.is_empty() || class.free(common).0 == 0 {
+    if !class.queue.is_empty() || class.free_workers(common) == 0 {
         class.counters.deferred.inc();
         return None;
     }
@@ -300,7 +307,7 @@ impl ClassesState {
             });
             let least = ready.min_by(|a, b| a.load().total_cmp(&b.load()));
             let Some(class) = least else { return called };
-            let Some(next) = class.queue.call(()) else { return called };
+            let Some(next) = class.queue.call() else { return called };
             class.counters.waiting.set(class.queue.len() as u64);
             class.begin();
             self.busy += 1;
@@ -319,9 +326,9 @@ impl ClassesState {
     }
 
     /// A place isn't wanted any more. A worker that was taken for it, and wasn't used, goes to others, who are called.
-    fn give_up(&mut self, id: u32, turn: &Turn<()>) -> Vec<Called> {
+    fn give_up(&mut self, id: u32, tenant: u16, turn: &Turn<()>) -> Vec<Called> {
         let Some(class) = self.class(id) else { return Vec::new() };
-        let was_called = class.queue.leave(turn).is_some();
+        let was_called = class.queue.leave(tenant, turn);
         class.counters.waiting.set(class.queue.len() as u64);
         if was_called {
             return self.leave(id, None);
@@ -334,7 +341,7 @@ impl ClassesState {
 impl Class {
     fn new(id: u32, spec: ClassSpec, counters: CounterSet<ClassCounters>) -> Self {
         let name = Arc::from(spec.name.as_str());
-        let (queue, room) = (Line::new(), Room::default());
+        let (queue, room) = (TenantLines::default(), Room::default());
         Class { id, spec, name, is_retired: false, counters, busy: 0, queue, room, service: 0.0 }
     }
 
@@ -343,10 +350,13 @@ impl Class {
         f64::from(self.busy) / f64::from(self.spec.share.max(1))
     }
 
-    /// Numbers of free workers and of free slots in the queue.
-    fn free(&self, common: u32) -> (u32, u32) {
-        let workers = self.spec.workers.saturating_sub(self.busy).min(common);
-        (workers, self.spec.queue.saturating_sub(self.queue.len() as u32))
+    fn free_workers(&self, common: u32) -> u32 {
+        self.spec.workers.saturating_sub(self.busy).min(common)
+    }
+
+    /// Number of free slots in the queue for a tenant.
+    fn free_slots(&self, tenant: u16) -> u32 {
+        self.queue.free_for(tenant, self.spec.queue as usize) as u32
     }
 
     fn begin(&mut self) {
@@ -451,6 +461,7 @@ pub struct PlaceWait {
     sess: Rc<Sess>,
     turn: Turn<()>,
     class: u32,
+    tenant: u16,
     name: Arc<str>,
     cost: CostKey,
     began: Mono,
@@ -513,7 +524,7 @@ impl Future for PlaceWait {
 
 impl Drop for PlaceWait {
     fn drop(&mut self) {
-        let called = self.sess.engine.requests.classes.state.lock().give_up(self.class, &self.turn);
+        let called = self.sess.engine.requests.classes.state.lock().give_up(self.class, self.tenant, &self.turn);
         called.into_iter().for_each(Called::wake);
     }
 }
@@ -535,7 +546,7 @@ mod tests {
     }
 
     fn sit(state: &mut ClassesState, class: usize, count: usize) -> Vec<Turn<()>> {
-        (0..count).map(|_| state.classes[class].queue.join()).collect()
+        (0..count).map(|_| state.classes[class].queue.join(0)).collect()
     }
 
     fn busy(state: &ClassesState) -> Vec<u32> {
@@ -586,16 +597,16 @@ mod tests {
         let mut state = declared("a:workers=1", 0);
         let (id, places) = (state.classes[0].id, sit(&mut state, 0, 4));
         assert_eq!(state.call_next().len(), 1);
-        assert!(state.give_up(id, &places[1]).is_empty(), "it had none");
+        assert!(state.give_up(id, 0, &places[1]).is_empty(), "it had none");
         assert_eq!(state.classes[0].counters.waiting.get(), 2);
-        assert_eq!(state.give_up(id, &places[0]).len(), 1);
+        assert_eq!(state.give_up(id, 0, &places[0]).len(), 1);
         assert_eq!((busy(&state), state.busy, places[2].is_called()), (vec![1], 1, true));
         assert_eq!(places[2].take(), Some(()));
-        assert!(state.give_up(id, &places[2]).is_empty(), "its worker is in use");
+        assert!(state.give_up(id, 0, &places[2]).is_empty(), "its worker is in use");
         assert_eq!((busy(&state), places[3].is_called()), (vec![1], false));
         // The last place of a class that isn't declared any more takes it along.
         state.declare(Vec::new(), |_| CounterSet::private());
         assert_eq!(state.leave(id, None).len(), 1);
-        assert!(state.give_up(id, &places[3]).is_empty() && state.classes.is_empty() && state.busy == 0);
+        assert!(state.give_up(id, 0, &places[3]).is_empty() && state.classes.is_empty() && state.busy == 0);
     }
 }
