@@ -261,7 +261,7 @@ impl Cache {
         let former = FormerWorker::new(stores.clone());
         let forms = FormKeeper::new(main, stores.all().len(), params.form_space);
         let dictionaries = Dictionaries::new(main, params.dictionary_space, params.dictionary_max);
-        let tenants = Arc::new(Tenants::new(main));
+        let tenants = Arc::new(Tenants::new());
         let evictors = stores.all().iter().map(|_| Evictor::new(main, tenants.clone())).collect();
         let cache = Cache(Arc::new(CacheShared {
             shards: (0..SHARDS).map(shard).collect(),

@@ -78,7 +78,7 @@ pub use request::{CacheRegex, CacheRequest, HeadReader, NoRequest, Regexes};
 pub use search::{Lookup, LookupOptions, Search, SearchReport};
 pub use storage::ObjectTimes;
 pub use tags::TagPurge;
-pub use tenants::{MAX_TENANT_NAME, MAX_TENANTS, Tenant, TenantCounterSet, TenantPublisher, is_tenant_name};
+pub use tenants::{Tenant, TenantCounterSet, TenantPublisher};
 pub use tombstones::TombstoneCause;
 pub use trace::{HashVariants, LookupTrace, VariantSummary};
 

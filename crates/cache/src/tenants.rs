@@ -14,23 +14,18 @@ use arc_swap::ArcSwapOption;
 use base::Mono;
 use base::critical::Lock;
 use hashbrown::HashMap;
-use tables::counters::{Main, TenantCounters};
+use message::tenants::{MAX_TENANTS, OTHER_TENANTS, is_tenant_name, normal};
+use tables::counters::TenantCounters;
 
 use crate::cache::{Cache, CacheShared};
 use crate::objcore::Objcore;
 use crate::objref::ObjRef;
 
-/// Largest number of tenants with a row of their own.
-pub const MAX_TENANTS: usize = 4096;
-/// Longest name of a tenant in bytes.
-pub const MAX_TENANT_NAME: usize = 64;
 /// Number of the row of objects without a tenant.
 pub(crate) const NO_TENANT: u16 = 0;
 /// Number of the row of tenants that found no row of their own.
 const OTHERS: u16 = 1;
 const FIRST: usize = 2;
-/// Name of that row; no tenant can have it.
-const OTHERS_NAME: &str = "_others";
 const IDLE_SECONDS: f64 = 60.0;
 /// Least time between two searches for rows that can be given to new names.
 const SWEEP_SECONDS: f64 = 1.0;
@@ -60,7 +55,6 @@ pub(crate) struct Tenants {
     rows: Box<[ArcSwapOption<TenantRow>]>,
     names: Lock<TenantNames>,
     publisher: OnceLock<TenantPublisher>,
-    main: &'static Main,
 }
 
 struct TenantNames {
@@ -100,14 +94,8 @@ impl std::fmt::Debug for Tenant {
     }
 }
 
-/// True if a tenant can have that name: letters, digits and `.:-_[]`, at most [`MAX_TENANT_NAME`]; the first is no `_`.
-pub fn is_tenant_name(name: &[u8]) -> bool {
-    let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b".:-_[]".contains(b);
-    (1..=MAX_TENANT_NAME).contains(&name.len()) && name[0] != b'_' && name.iter().all(is_plain)
-}
-
 impl Tenants {
-    pub fn new(main: &'static Main) -> Self {
+    pub fn new() -> Self {
         let rows = (0..MAX_TENANTS + FIRST).map(|_| ArcSwapOption::empty()).collect();
         let names = TenantNames {
             rows: HashMap::new(),
@@ -117,7 +105,7 @@ impl Tenants {
             shares: HashMap::new(),
             swept: Mono(0.0),
         };
-        Tenants { rows, names: Lock::new(names), publisher: OnceLock::new(), main }
+        Tenants { rows, names: Lock::new(names), publisher: OnceLock::new() }
     }
 
     pub fn row(&self, id: u16) -> Option<Arc<TenantRow>> {
@@ -129,9 +117,13 @@ impl Tenants {
 
     /// The tenant of that name, with a new row if it has none yet. Returns its share, too, if the row is new.
     fn find(&self, name: &str, now: Mono) -> (Tenant, Option<u32>) {
-        if name != OTHERS_NAME && !is_tenant_name(name.as_bytes()) {
-            return self.find_others(now);
+        match is_tenant_name(name.as_bytes()) {
+            true => self.find_row(&normal(name), now),
+            false => self.find_row(OTHER_TENANTS, now),
         }
+    }
+
+    fn find_row(&self, name: &str, now: Mono) -> (Tenant, Option<u32>) {
         {
             // Freed after the unlock, as their files are removed.
             let swept;
@@ -140,11 +132,11 @@ impl Tenants {
                 row.used.store(now.0 as u32, Relaxed);
                 return (Tenant(row.clone()), None);
             }
-            if name != OTHERS_NAME {
+            if name != OTHER_TENANTS {
                 swept = self.sweep(&mut names, now);
                 if names.is_full() {
                     drop((names, swept));
-                    return self.find_others(now);
+                    return self.find_row(OTHER_TENANTS, now);
                 }
             }
         }
@@ -156,12 +148,12 @@ impl Tenants {
         let mut names = self.names.lock();
         let id = match names.rows.get(name) {
             Some(row) => return (Tenant(row.clone()), None),
-            None if name == OTHERS_NAME => OTHERS,
+            None if name == OTHER_TENANTS => OTHERS,
             None => match names.take_number() {
                 Some(id) => id,
                 None => {
                     drop(names);
-                    return self.find_others(now);
+                    return self.find_row(OTHER_TENANTS, now);
                 }
             },
         };
@@ -176,11 +168,6 @@ impl Tenants {
         names.rows.insert(name.into(), row.clone());
         let share = names.shares.get(name).copied().unwrap_or(1);
         (Tenant(row), Some(share))
-    }
-
-    fn find_others(&self, now: Mono) -> (Tenant, Option<u32>) {
-        self.main.tenant_others.inc();
-        self.find(OTHERS_NAME, now)
     }
 
     /// Takes out the rows that nobody uses, if no other is free. The caller drops them after the unlock.
@@ -208,13 +195,13 @@ impl Tenants {
     fn configure(&self, most: usize, shares: &[(String, u32)]) -> Vec<(u16, u32)> {
         let mut names = self.names.lock();
         names.most = most.clamp(1, MAX_TENANTS);
-        names.shares = shares.iter().map(|(name, share)| (name.as_str().into(), *share)).collect();
+        names.shares = shares.iter().map(|(name, share)| (normal(name).into(), *share)).collect();
         names.rows.values().map(|row| (row.id, names.shares.get(&row.name).copied().unwrap_or(1))).collect()
     }
 
     /// True if an object of the row `id` is meant by a ban on that name. One that shares a row is meant by any.
     pub fn is_meant(&self, id: u16, name: &str, equal: bool) -> bool {
-        id == OTHERS || self.row(id).is_some_and(|row| *row.name == *name) == equal
+        id == OTHERS || self.row(id).is_some_and(|row| row.name.eq_ignore_ascii_case(name)) == equal
     }
 
     /// A complete object has come into the index. The caller has the shard's lock.
@@ -244,10 +231,12 @@ impl Tenants {
 }
 
 impl Cache {
-    /// The tenant of that name. A name that can't be one, or finds no free row, is one of the others, which share a row.
+    /// The tenant of a request. A name that can't be one, or finds no free row, is one of the others, which share a row.
     pub fn tenant(&self, name: &str) -> Tenant {
         let shared = self.shared();
-        shared.tenant(name)
+        let tenant = shared.tenant(name);
+        shared.main.tenant_others.add(u64::from(tenant.id() == OTHERS));
+        tenant
     }
 
     /// Sets the source of new tenants' counters, which are in ordinary memory without it. The first call counts.

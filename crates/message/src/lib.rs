@@ -35,6 +35,7 @@ pub mod status;
 mod structured;
 pub mod tag_fields;
 pub mod tags;
+pub mod tenants;
 pub mod trace_context;
 pub mod ttl_rules;
 pub mod url_pattern;

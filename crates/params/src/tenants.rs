@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The weights of tenants' shares, as the parameter `tenant_shares` declares them: `shop.example=4, news.example=2`.
 
-/// Largest number of tenants with a row of their own.
-pub const MAX_TENANTS: usize = 4096;
+use message::tenants::{MAX_TENANT_NAME, MAX_TENANTS, is_tenant_name, normal};
+
 const MAX_SHARE: u32 = 1000;
 
 /// The names and weights of the text, in its order.
@@ -14,14 +14,19 @@ pub fn parse_shares(text: &str) -> Result<Vec<(String, u32)>, String> {
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let (name, share) =
             part.split_once('=').ok_or_else(|| format!("a share is written as NAME=N, not {part:?}"))?;
-        let (name, share) = (name.trim(), share.trim());
+        let (name, share) = (normal(name.trim()), share.trim());
+        if !is_tenant_name(name.as_bytes()) {
+            return Err(format!(
+                "{name:?} can't be a tenant's name: 1 to {MAX_TENANT_NAME} letters, digits and .:-_[], but not _others"
+            ));
+        }
         let number = share.parse().ok().filter(|n| (1..=MAX_SHARE).contains(n));
         let number =
             number.ok_or_else(|| format!("tenant {name}: the share must be from 1 to {MAX_SHARE}, not {share:?}"))?;
-        if name.is_empty() || shares.iter().any(|(other, _)| other == name) {
-            return Err(format!("tenant {name:?} is named twice or not at all"));
+        if shares.iter().any(|(other, _)| *other == name) {
+            return Err(format!("tenant {name:?} is named twice"));
         }
-        shares.push((name.to_owned(), number));
+        shares.push((name.into_owned(), number));
     }
     if shares.len() > MAX_TENANTS {
         return Err(format!("more than {MAX_TENANTS} tenants"));
@@ -37,7 +42,8 @@ mod tests {
     fn shares_are_names_with_weights() {
         assert_eq!(parse_shares(" a.example=4, b = 1 ,").unwrap(), [("a.example".to_owned(), 4), ("b".to_owned(), 1)]);
         assert_eq!(parse_shares("").unwrap(), []);
-        for bad in ["a", "a=0", "a=1001", "a=x", "=1", "a=1,a=2", "a=-1"] {
+        assert_eq!(parse_shares("Shop.Example=4").unwrap(), [("shop.example".to_owned(), 4)]);
+        for bad in ["a", "a=0", "a=1001", "a=x", "=1", "a=1,A=2", "a=-1", "a/b=4", "a b=3", "_others=9"] {
             assert!(parse_shares(bad).is_err(), "{bad}");
         }
     }

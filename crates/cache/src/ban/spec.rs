@@ -14,7 +14,6 @@ use super::spread::SpreadPlan;
 use crate::cache::CacheShared;
 use crate::objcore::Objcore;
 use crate::request::{CacheRegex, CacheRequest, Regexes};
-use crate::tenants::is_tenant_name;
 
 /// Bytes that a ban without tests takes in Varnish's format.
 pub(super) const HEAD_BYTES: u64 = 16;
@@ -288,7 +287,7 @@ impl BanSpec {
                 }
                 Value::Keys { text: value.to_owned(), keys }
             }
-            _ if field == Field::ObjTenant && !is_tenant_name(value.as_bytes()) => {
+            _ if field == Field::ObjTenant && !message::tenants::is_tenant_name(value.as_bytes()) => {
                 return Err(BanError::BadTenant(value.to_owned()));
             }
             Oper::Eq | Oper::Neq | Oper::Gt | Oper::Gte | Oper::Lt | Oper::Lte => Value::Text(value.to_owned()),

@@ -38,6 +38,10 @@ fn a_ban_by_tenant_means_its_objects() {
     assert_eq!(["/a", "/b", "/none"].map(|url| kit.verdict(url)), ["miss", "hit", "hit"]);
     kit.cache.ban_text("obj.tenant != b && obj.status == 200").unwrap();
     assert_eq!(["/b", "/none"].map(|url| kit.verdict(url)), ["hit", "miss"]);
+    kit.ask("Shop.Example", "/shop", 10);
+    assert_eq!(kit.cache.tenant_of(&hit_of(kit.look("/shop"))).unwrap().name(), "shop.example");
+    kit.cache.ban_text("obj.tenant == SHOP.example").unwrap();
+    assert_eq!(["/shop", "/b"].map(|url| kit.verdict(url)), ["miss", "hit"]);
     for bad in ["obj.tenant == _others", "obj.tenant == a/b", "obj.tenant ~ a", "obj.tenant > a"] {
         assert!(kit.cache.ban_text(bad).is_err(), "{bad}");
     }

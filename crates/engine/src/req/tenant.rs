@@ -4,8 +4,9 @@
 
 use std::borrow::Cow;
 
-use cache::{Tenant, is_tenant_name};
+use cache::Tenant;
 use message::names;
+use message::tenants::is_tenant_name;
 use params::Params;
 use shm::vsl::TxnLog;
 use tables::tags::Tag;
@@ -23,7 +24,7 @@ const HOST: &str = "host";
 /// The name of the request's tenant; empty if it has none.
 pub(super) fn name_of<'r>(settings: &'r ReqSettings, ask: &'r ReqAsk, params: &Params) -> Cow<'r, [u8]> {
     match &settings.tenant {
-        Some(name) => name.as_bytes().into(),
+        Some(name) => name.as_bytes().to_ascii_lowercase().into(),
         None if params.tenant_by == HOST => normalised(ask.head.get(names::HOST).unwrap_or_default()).into(),
         None => Cow::default(),
     }
