@@ -3,23 +3,37 @@
 //! so without tenants it is one line.
 //!
 //! A tenant may take a slot while it has fewer than are free (dynamic thresholds, Choudhury and Hahne 1998). A flood
-//! takes half of the slots at most, and the next tenant finds some.
+//! takes half of the slots at most, and the next tenant finds some. Requests without a tenant are bound by this, too, once
+//! a request of a tenant has come.
 
-use std::collections::BTreeMap;
+use std::collections::{HashMap, VecDeque};
 
 use sync::{Called, Line, Turn};
 
-/// The number that requests without a tenant have.
-pub(crate) const NO_TENANT: u16 = 0;
+/// A hash of a tenant's name. It needs no row, which a refused request shouldn't take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TenantKey(pub(super) u64);
+
+/// The key of requests without a tenant.
+pub(crate) const NO_TENANT: TenantKey = TenantKey(0);
+
+/// True if a tenant that has `own` of something may take one more while `free` are free.
+pub(super) fn may_take(tenant: TenantKey, knows_tenants: bool, own: usize, free: usize) -> bool {
+    free > 0 && (own < free || tenant == NO_TENANT && !knows_tenants)
+}
 
 /// The waiting requests of a class, by tenant.
 #[derive(Debug, Default)]
 pub(super) struct TenantLines {
     /// The lines in which somebody waits.
-    lines: BTreeMap<u16, Line<()>>,
+    lines: HashMap<TenantKey, Line<()>>,
+    /// Their tenants in the order of their turns.
+    order: VecDeque<TenantKey>,
     len: usize,
     /// The tenant that was called last.
-    last: u16,
+    last: TenantKey,
+    /// A request of a tenant has come.
+    knows_tenants: bool,
 }
 
 impl TenantLines {
@@ -31,49 +45,60 @@ impl TenantLines {
         self.len == 0
     }
 
-    /// Number of slots that a tenant may take, if the queue has `slots`.
-    pub fn free_for(&self, tenant: u16, slots: usize) -> usize {
-        let free = slots.saturating_sub(self.len);
-        let own = self.lines.get(&tenant).map_or(0, Line::len);
-        if tenant == NO_TENANT || own < free { free } else { 0 }
+    pub fn note_tenant(&mut self, tenant: TenantKey) {
+        self.knows_tenants |= tenant != NO_TENANT;
     }
 
-    pub fn join(&mut self, tenant: u16) -> Turn<()> {
+    /// Number of slots that a tenant may take, if the queue has `slots`.
+    pub fn free_for(&self, tenant: TenantKey, slots: usize) -> usize {
+        let free = slots.saturating_sub(self.len);
+        let own = self.lines.get(&tenant).map_or(0, Line::len);
+        if may_take(tenant, self.knows_tenants, own, free) { free } else { 0 }
+    }
+
+    pub fn join(&mut self, tenant: TenantKey) -> Turn<()> {
         self.len += 1;
-        self.lines.entry(tenant).or_default().join()
+        let line = self.lines.entry(tenant).or_default();
+        if line.is_empty() {
+            self.order.push_back(tenant);
+        }
+        line.join()
     }
 
     /// A request of the tenant has got a worker without waiting: that was its turn.
-    pub fn note_turn(&mut self, tenant: u16) {
+    pub fn note_turn(&mut self, tenant: TenantKey) {
         self.last = tenant;
     }
 
     /// Calls the one that has waited longest of the tenant whose turn it is.
     pub fn call(&mut self) -> Option<Called> {
-        let next = self.last.checked_add(1).and_then(|from| self.lines.range(from..).next());
-        let (&tenant, _) = next.or_else(|| self.lines.first_key_value())?;
-        let called = self.lines.get_mut(&tenant)?.call(());
+        if self.order.front() == Some(&self.last) {
+            self.order.rotate_left(1);
+        }
+        let tenant = self.order.pop_front()?;
+        let line = self.lines.get_mut(&tenant)?;
+        let called = line.call(());
         self.last = tenant;
         self.len -= usize::from(called.is_some());
-        self.forget(tenant);
+        match line.is_empty() {
+            true => drop(self.lines.remove(&tenant)),
+            false => self.order.push_back(tenant),
+        }
         called
     }
 
     /// Takes a place out of its line; true if it had been called and hasn't used that.
-    pub fn leave(&mut self, tenant: u16, turn: &Turn<()>) -> bool {
-        // An empty line isn't kept; its places know themselves whether they were called.
-        let line = self.lines.entry(tenant).or_default();
+    pub fn leave(&mut self, tenant: TenantKey, turn: &Turn<()>) -> bool {
+        // All places of a line that isn't there were called.
+        let Some(line) = self.lines.get_mut(&tenant) else { return turn.take().is_some() };
         let before = line.len();
         let was_called = line.leave(turn).is_some();
         self.len -= before - line.len();
-        self.forget(tenant);
-        was_called
-    }
-
-    fn forget(&mut self, tenant: u16) {
-        if self.lines.get(&tenant).is_some_and(Line::is_empty) {
+        if line.is_empty() {
             self.lines.remove(&tenant);
+            self.order.retain(|other| *other != tenant);
         }
+        was_called
     }
 }
 
@@ -81,36 +106,51 @@ impl TenantLines {
 mod tests {
     use super::*;
 
+    const FLOOD: TenantKey = TenantKey(7);
+
     #[test]
     fn tenants_are_called_in_turn() {
         let mut lines = TenantLines::default();
-        let flood: Vec<_> = (0..5).map(|_| lines.join(7)).collect();
-        let others = [lines.join(3), lines.join(9), lines.join(NO_TENANT)];
-        lines.note_turn(0);
+        let flood: Vec<_> = (0..5).map(|_| lines.join(FLOOD)).collect();
+        let others = [lines.join(TenantKey(3)), lines.join(TenantKey(9)), lines.join(NO_TENANT)];
+        lines.note_turn(FLOOD);
         let called = |turns: &[Turn<()>]| turns.iter().filter(|turn| turn.is_called()).count();
-        for (count, expected) in [(1, (0, 1)), (1, (1, 1)), (2, (1, 3)), (1, (2, 3))] {
+        for (count, expected) in [(1, (0, 1)), (2, (0, 3)), (1, (1, 3)), (2, (3, 3))] {
             (0..count).for_each(|_| assert!(lines.call().is_some()));
             assert_eq!((called(&flood), called(&others)), expected);
         }
-        assert!(!lines.leave(7, &flood[4]) && lines.leave(9, &others[1]) && !lines.leave(9, &others[1]));
+        assert!(!lines.leave(FLOOD, &flood[4]) && lines.leave(TenantKey(9), &others[1]));
+        assert!(!lines.leave(TenantKey(9), &others[1]));
+        let late = lines.join(TenantKey(9));
         assert_eq!(lines.len(), 2);
-        assert!(lines.call().is_some() && lines.call().is_some() && lines.call().is_none());
-        assert!(lines.is_empty() && lines.lines.is_empty());
+        assert!(lines.call().is_some() && late.is_called() && lines.call().is_some() && lines.call().is_none());
+        assert!(lines.is_empty() && lines.lines.is_empty() && lines.order.is_empty());
+    }
+
+    #[test]
+    fn one_that_leaves_gives_up_the_turn_of_its_tenant() {
+        let mut lines = TenantLines::default();
+        let (gone, stays) = (lines.join(TenantKey(3)), lines.join(TenantKey(9)));
+        assert!(!lines.leave(TenantKey(3), &gone) && lines.order.len() == 1);
+        assert!(lines.call().is_some() && stays.is_called() && lines.call().is_none());
     }
 
     #[test]
     fn a_flood_leaves_slots_for_the_others() {
-        let mut lines = TenantLines::default();
-        let mut turns = Vec::new();
-        let mut fill = |lines: &mut TenantLines, tenant| {
-            let mut count = 0;
+        let fill = |lines: &mut TenantLines, tenant| {
+            let mut turns = Vec::new();
             while lines.free_for(tenant, 64) > 0 {
                 turns.push(lines.join(tenant));
-                count += 1;
             }
-            count
+            turns.len()
         };
-        assert_eq!([1, 2, 3].map(|tenant| fill(&mut lines, tenant)), [32, 16, 8]);
-        assert_eq!((fill(&mut lines, NO_TENANT), lines.len()), (8, 64));
+        let mut lines = TenantLines::default();
+        lines.note_tenant(FLOOD);
+        assert_eq!([1, 2, 3].map(|tenant| fill(&mut lines, TenantKey(tenant))), [32, 16, 8]);
+        // Requests without a tenant are those of one more, unless there are no others.
+        let mut lines = TenantLines::default();
+        lines.note_tenant(FLOOD);
+        assert_eq!((fill(&mut lines, NO_TENANT), fill(&mut lines, FLOOD)), (32, 16));
+        assert_eq!(fill(&mut TenantLines::default(), NO_TENANT), 64);
     }
 }

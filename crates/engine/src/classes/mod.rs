@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Classes of requests that need a backend (the parameter `classes`). Each has a number of workers, a queue for them
-//! (its `queue`; first come, first served, but tenants in turn), and a patience. A request that finds no free slot in the queue is refused,
-//! and may keep a place in the waiting room (`room`) until its visitor comes again.
+//! (its `queue`; first come, first served, but tenants in turn), and a patience. A request that finds no free slot in the
+//! queue is refused, and may keep a place in the waiting room (`room`) until its visitor comes again.
 //!
 //! A fetch holds a worker from before it begins until it has ended. Hits, requests that wait for another request's
 //! fetch, and stale objects that are delivered while they are refreshed hold none. A refresh takes a free worker or
@@ -14,6 +14,7 @@ mod room;
 mod token;
 
 use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,8 +33,8 @@ use crate::sess::Sess;
 
 pub use cost::CostKey;
 use cost::Costs;
-pub(crate) use lines::NO_TENANT;
 use lines::TenantLines;
+pub(crate) use lines::{NO_TENANT, TenantKey};
 use room::Room;
 use token::Tokens;
 
@@ -59,6 +60,8 @@ pub struct Classes {
     tokens: Tokens,
     /// Distinguishes places of the same millisecond.
     serial: AtomicU64,
+    /// Hashes tenants' names.
+    hasher: RandomState,
 }
 
 #[derive(Debug, Default)]
@@ -117,8 +120,7 @@ pub struct ClassRefusal {
 pub struct Visitor<'a> {
     pub token: Option<&'a [u8]>,
     pub takes_page: bool,
-    /// The number of its tenant's row.
-    pub tenant: u16,
+    pub(crate) tenant: TenantKey,
     /// Nobody waits for the response yet, so the request gets a free worker or none.
     pub is_speculative: bool,
 }
@@ -138,6 +140,7 @@ impl Classes {
             costs: Costs::default(),
             tokens: Tokens::new(key, born),
             serial: AtomicU64::new(0),
+            hasher: RandomState::new(),
         }
     }
 
@@ -163,6 +166,14 @@ impl Classes {
     /// The key by which the costs of similar requests are remembered.
     pub fn cost_key(&self, host: &[u8], url: &[u8]) -> CostKey {
         self.costs.key(host, url)
+    }
+
+    /// The key of a tenant in queues and waiting rooms. It doesn't say anything about a row.
+    pub(crate) fn tenant_key(&self, name: &[u8]) -> TenantKey {
+        match name {
+            b"" => NO_TENANT,
+            name => TenantKey(self.hasher.hash_one(name).max(1)),
+        }
     }
 
     /// The class of a request: the one that VCL names, the first of `offered` that is declared, the one for its estimated cost, or `default`.
@@ -202,12 +213,15 @@ pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -
     let mut state = classes.state.lock();
     let common = state.common_free();
     let Some(class) = state.declared_class(class) else { return ClassEntry::Now(ClassWorker::free(sess, cost)) };
+    class.queue.note_tenant(visitor.tenant);
     let key = visitor.token.and_then(|token| {
         let key = classes.tokens.read(&class.spec.name, token, now);
         if key.is_none() {
             class.counters.forged.inc();
         }
-        key.filter(|&key| class.room.has(key) || (classes.tokens.is_former(key) && class.room.may_restore(key)))
+        key.filter(|&key| {
+            class.room.has(visitor.tenant, key) || (classes.tokens.is_former(key) && class.room.may_restore(key))
+        })
     });
     let (workers, slots) = (class.free_workers(common), class.free_slots(visitor.tenant));
     let free = match visitor.is_speculative {
@@ -215,14 +229,14 @@ pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -
         true => workers,
         false => workers + slots,
     };
-    if class.room.ahead_of(key, free as usize, now) >= free as usize {
+    if class.room.ahead_of(visitor.tenant, key, free as usize, now) >= free as usize {
         class.counters.refused.inc();
         class.counters.prefetch_refused.add(u64::from(visitor.is_speculative));
         let key = key.unwrap_or_else(|| classes.new_key(now));
-        return ClassEntry::Refused(class.refuse(key, visitor.takes_page, &classes.tokens, now));
+        return ClassEntry::Refused(class.refuse(visitor.tenant, key, visitor.takes_page, &classes.tokens, now));
     }
     if let Some(key) = key {
-        class.room.admit(key);
+        class.room.admit(visitor.tenant, key);
         class.counters.returned.inc();
         class.counters.room.set(class.room.len() as u64);
     }
@@ -326,7 +340,7 @@ impl ClassesState {
     }
 
     /// A place isn't wanted any more. A worker that was taken for it, and wasn't used, goes to others, who are called.
-    fn give_up(&mut self, id: u32, tenant: u16, turn: &Turn<()>) -> Vec<Called> {
+    fn give_up(&mut self, id: u32, tenant: TenantKey, turn: &Turn<()>) -> Vec<Called> {
         let Some(class) = self.class(id) else { return Vec::new() };
         let was_called = class.queue.leave(tenant, turn);
         class.counters.waiting.set(class.queue.len() as u64);
@@ -355,7 +369,7 @@ impl Class {
     }
 
     /// Number of free slots in the queue for a tenant.
-    fn free_slots(&self, tenant: u16) -> u32 {
+    fn free_slots(&self, tenant: TenantKey) -> u32 {
         self.queue.free_for(tenant, self.spec.queue as usize) as u32
     }
 
@@ -382,12 +396,13 @@ impl Class {
     }
 
     /// Refuses the request `key`, for which there is neither a worker nor a slot in the queue.
-    fn refuse(&mut self, key: u64, takes_page: bool, tokens: &Tokens, now: Real) -> ClassRefusal {
+    fn refuse(&mut self, tenant: TenantKey, key: u64, takes_page: bool, tokens: &Tokens, now: Real) -> ClassRefusal {
         let wait = self.expected_wait();
         let (least, most) = PAGE_SECONDS;
         let comes = (wait / 4.0).clamp(least, most).ceil();
         let until = now.0 + (comes * MISSED_TIMES).max(comes + MISSED_SECONDS);
-        let has_place = takes_page && self.spec.page && self.room.keep(key, until, self.spec.room as usize, now);
+        let has_place =
+            takes_page && self.spec.page && self.room.keep(tenant, key, until, self.spec.room as usize, now);
         self.counters.room.set(self.room.len() as u64);
         let seconds = if has_place { comes } else { wait.clamp(1.0, MAX_RETRY).ceil() };
         ClassRefusal {
@@ -461,7 +476,7 @@ pub struct PlaceWait {
     sess: Rc<Sess>,
     turn: Turn<()>,
     class: u32,
-    tenant: u16,
+    tenant: TenantKey,
     name: Arc<str>,
     cost: CostKey,
     began: Mono,
@@ -477,7 +492,7 @@ impl PlaceWait {
     /// [`ClassEntry::Refused`].
     pub fn give_up(self, takes_page: bool) -> ClassRefusal {
         let (sess, id, name) = (self.sess.clone(), self.class, self.name.clone());
-        let (key, since) = (self.key, self.since);
+        let (key, since, tenant) = (self.key, self.since, self.tenant);
         drop(self);
         let (classes, now) = (&sess.engine.requests.classes, sess.engine.clock.real());
         let key = key.unwrap_or_else(|| classes.new_key(since));
@@ -486,7 +501,7 @@ impl PlaceWait {
             return ClassRefusal { class: name, is_late: true, retry_after: 1, token: None };
         };
         class.counters.late.inc();
-        ClassRefusal { is_late: true, ..class.refuse(key, takes_page, &classes.tokens, now) }
+        ClassRefusal { is_late: true, ..class.refuse(tenant, key, takes_page, &classes.tokens, now) }
     }
 
     /// Leaves the queue because the client went away. It may come again, since a reload looks the same, so its place in
@@ -497,7 +512,7 @@ impl PlaceWait {
         let Some(class) = state.class(self.class) else { return };
         class.counters.gone.inc();
         if let Some(key) = self.key {
-            class.room.keep(key, now.0 + PAGE_SECONDS.1, class.spec.room as usize, now);
+            class.room.keep(self.tenant, key, now.0 + PAGE_SECONDS.1, class.spec.room as usize, now);
             class.counters.room.set(class.room.len() as u64);
         }
     }
@@ -546,7 +561,7 @@ mod tests {
     }
 
     fn sit(state: &mut ClassesState, class: usize, count: usize) -> Vec<Turn<()>> {
-        (0..count).map(|_| state.classes[class].queue.join(0)).collect()
+        (0..count).map(|_| state.classes[class].queue.join(NO_TENANT)).collect()
     }
 
     fn busy(state: &ClassesState) -> Vec<u32> {
@@ -597,16 +612,16 @@ mod tests {
         let mut state = declared("a:workers=1", 0);
         let (id, places) = (state.classes[0].id, sit(&mut state, 0, 4));
         assert_eq!(state.call_next().len(), 1);
-        assert!(state.give_up(id, 0, &places[1]).is_empty(), "it had none");
+        assert!(state.give_up(id, NO_TENANT, &places[1]).is_empty(), "it had none");
         assert_eq!(state.classes[0].counters.waiting.get(), 2);
-        assert_eq!(state.give_up(id, 0, &places[0]).len(), 1);
+        assert_eq!(state.give_up(id, NO_TENANT, &places[0]).len(), 1);
         assert_eq!((busy(&state), state.busy, places[2].is_called()), (vec![1], 1, true));
         assert_eq!(places[2].take(), Some(()));
-        assert!(state.give_up(id, 0, &places[2]).is_empty(), "its worker is in use");
+        assert!(state.give_up(id, NO_TENANT, &places[2]).is_empty(), "its worker is in use");
         assert_eq!((busy(&state), places[3].is_called()), (vec![1], false));
         // The last place of a class that isn't declared any more takes it along.
         state.declare(Vec::new(), |_| CounterSet::private());
         assert_eq!(state.leave(id, None).len(), 1);
-        assert!(state.give_up(id, 0, &places[3]).is_empty() && state.classes.is_empty() && state.busy == 0);
+        assert!(state.give_up(id, NO_TENANT, &places[3]).is_empty() && state.classes.is_empty() && state.busy == 0);
     }
 }

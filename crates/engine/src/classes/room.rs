@@ -1,21 +1,32 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The waiting room of a class, for visitors with a token who found no slot in the queue. Places are numbers in the
-//! order of first arrival. A place lasts as long as its visitor comes again in time.
+//! order of first arrival. A place lasts as long as its visitor comes again in time. A visitor waits behind those of the
+//! same tenant only, as each tenant has slots of its own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base::Real;
+
+use super::lines::{NO_TENANT, TenantKey, may_take};
 
 #[derive(Debug, Default)]
 pub(super) struct Room {
     /// Until when each is kept, in seconds since 1970.
-    places: BTreeMap<u64, f64>,
+    places: BTreeMap<(TenantKey, u64), f64>,
+    /// Number of places of each tenant.
+    counts: HashMap<TenantKey, usize>,
+    /// The place behind the last that was searched for visitors who left.
+    searched: (TenantKey, u64),
     /// Places of before this worker that it has served: their tokens are good for nothing more.
     spent: BTreeSet<u64>,
+    /// A visitor of a tenant has come.
+    knows_tenants: bool,
 }
 
 /// Most spent places remembered. Beyond that no token of a former worker is accepted.
 const MAX_SPENT: usize = 10_000;
+/// Places that are checked at a time for visitors who left, so that nobody can make this expensive.
+const SEARCHED: usize = 64;
 
 impl Room {
     /// Number of places, including those of visitors who left unnoticed.
@@ -23,8 +34,8 @@ impl Room {
         self.places.len()
     }
 
-    pub fn has(&self, key: u64) -> bool {
-        self.places.contains_key(&key)
+    pub fn has(&self, tenant: TenantKey, key: u64) -> bool {
+        self.places.contains_key(&(tenant, key))
     }
 
     /// True if the place of a former worker may be taken up again.
@@ -32,17 +43,18 @@ impl Room {
         self.spent.len() < MAX_SPENT && !self.spent.contains(&key)
     }
 
-    /// Number of visitors before `key` (before a newcomer if it is `None`), counted up to `most`.
-    pub fn ahead_of(&mut self, key: Option<u64>, most: usize, now: Real) -> usize {
+    /// Number of the tenant's visitors before `key` (before a newcomer if it is `None`), counted up to `most`.
+    pub fn ahead_of(&mut self, tenant: TenantKey, key: Option<u64>, most: usize, now: Real) -> usize {
         let mut ahead = 0;
         let mut from = 0;
         while ahead < most {
-            let Some((&other, &until)) = self.places.range(from..).next() else { break };
+            let mut rest = self.places.range((tenant, from)..=(tenant, u64::MAX));
+            let Some((&(_, other), &until)) = rest.next() else { break };
             if key.is_some_and(|key| other >= key) {
                 break;
             }
             if until < now.0 {
-                self.places.remove(&other);
+                self.remove(tenant, other);
             } else {
                 ahead += 1;
             }
@@ -52,24 +64,50 @@ impl Room {
     }
 
     /// Keeps the place until then; whether there is room for it.
-    pub fn keep(&mut self, key: u64, until: f64, most: usize, now: Real) -> bool {
-        if self.places.len() >= most && !self.has(key) {
-            // Only the first places are checked for visitors who left, so that nobody can make this expensive.
-            let gone: Vec<u64> =
-                self.places.iter().take(64).filter(|(_, end)| **end < now.0).map(|(k, _)| *k).collect();
-            for past in gone {
-                self.places.remove(&past);
+    pub fn keep(&mut self, tenant: TenantKey, key: u64, until: f64, most: usize, now: Real) -> bool {
+        self.knows_tenants |= tenant != NO_TENANT;
+        if !self.has(tenant, key) {
+            if !self.may_take(tenant, most) {
+                self.forget_gone((tenant, 0), now);
+                self.searched = self.forget_gone(self.searched, now);
             }
-            if self.places.len() >= most {
+            if !self.may_take(tenant, most) {
                 return false;
             }
+            *self.counts.entry(tenant).or_default() += 1;
         }
-        self.places.insert(key, until);
+        self.places.insert((tenant, key), until);
         true
     }
 
-    pub fn admit(&mut self, key: u64) {
-        if self.places.remove(&key).is_none() {
+    fn may_take(&self, tenant: TenantKey, most: usize) -> bool {
+        let own = self.counts.get(&tenant).copied().unwrap_or_default();
+        may_take(tenant, self.knows_tenants, own, most.saturating_sub(self.len()))
+    }
+
+    /// Removes the places of visitors who left, among some from there on. Returns the place to go on at.
+    fn forget_gone(&mut self, from: (TenantKey, u64), now: Real) -> (TenantKey, u64) {
+        let some: Vec<_> = self.places.range(from..).take(SEARCHED).map(|(at, until)| (*at, *until)).collect();
+        for ((tenant, key), _) in some.iter().filter(|(_, until)| *until < now.0) {
+            self.remove(*tenant, *key);
+        }
+        // At the end it begins again.
+        some.last().filter(|_| some.len() == SEARCHED).map_or_else(Default::default, |(at, _)| *at)
+    }
+
+    fn remove(&mut self, tenant: TenantKey, key: u64) -> bool {
+        let was_there = self.places.remove(&(tenant, key)).is_some();
+        if was_there && let Some(count) = self.counts.get_mut(&tenant) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&tenant);
+            }
+        }
+        was_there
+    }
+
+    pub fn admit(&mut self, tenant: TenantKey, key: u64) {
+        if !self.remove(tenant, key) {
             self.spent.insert(key);
         }
     }
@@ -82,25 +120,44 @@ mod tests {
     #[test]
     fn who_came_first_is_first_and_who_stays_away_is_not_counted() {
         let (mut room, now) = (Room::default(), Real(100.0));
-        assert!(room.keep(10, 110.0, 3, now) && room.keep(20, 105.0, 3, now) && room.keep(30, 120.0, 3, now));
-        assert!(!room.keep(40, 110.0, 3, now), "it is full");
-        assert!(room.keep(20, 106.0, 3, now), "who is in it stays");
-        let mut ahead = |key, most, at| room.ahead_of(key, most, Real(at));
+        assert!(
+            room.keep(NO_TENANT, 10, 110.0, 3, now)
+                && room.keep(NO_TENANT, 20, 105.0, 3, now)
+                && room.keep(NO_TENANT, 30, 120.0, 3, now)
+        );
+        assert!(!room.keep(NO_TENANT, 40, 110.0, 3, now), "it is full");
+        assert!(room.keep(NO_TENANT, 20, 106.0, 3, now), "who is in it stays");
+        let mut ahead = |key, most, at| room.ahead_of(NO_TENANT, key, most, Real(at));
         assert_eq!([ahead(Some(10), 9, 100.0), ahead(Some(20), 9, 100.0), ahead(Some(30), 9, 100.0)], [0, 1, 2]);
         assert_eq!([ahead(None, 9, 100.0), ahead(None, 2, 100.0), ahead(None, 0, 100.0)], [3, 2, 0]);
         assert_eq!(ahead(None, 9, 107.0), 2, "20 didn't come again");
         assert_eq!(room.len(), 2);
-        assert!(room.keep(50, 130.0, 2, Real(115.0)), "10 has gone, too");
-        assert!(!room.has(10) && room.has(30) && room.has(50));
+        assert!(room.keep(NO_TENANT, 50, 130.0, 2, Real(115.0)), "10 has gone, too");
+        assert!(!room.has(NO_TENANT, 10) && room.has(NO_TENANT, 30) && room.has(NO_TENANT, 50));
     }
 
     #[test]
     fn a_place_is_good_for_one_time() {
         let mut room = Room::default();
-        room.keep(10, 110.0, 3, Real(100.0));
-        room.admit(10);
-        assert!(!room.has(10) && room.may_restore(11));
-        room.admit(5);
+        room.keep(NO_TENANT, 10, 110.0, 3, Real(100.0));
+        room.admit(NO_TENANT, 10);
+        assert!(!room.has(NO_TENANT, 10) && room.may_restore(11));
+        room.admit(NO_TENANT, 5);
         assert!(!room.may_restore(5), "a token of a former worker, used again");
+    }
+
+    #[test]
+    fn a_tenant_waits_for_its_own_visitors_and_leaves_room_for_others() {
+        let (mut room, now, [flood, calm]) = (Room::default(), Real(100.0), [7, 3].map(TenantKey));
+        let kept = (0..200).filter(|key| room.keep(flood, *key, 110.0, 100, now)).count();
+        assert_eq!((kept, room.ahead_of(calm, None, 9, now), room.ahead_of(flood, None, 9, now)), (50, 0, 9));
+        assert!(room.keep(calm, 500, 200.0, 100, now) && room.keep(NO_TENANT, 501, 200.0, 100, now));
+        assert!(!room.has(flood, 500), "a place is its tenant's");
+        // Those who don't come again make room, wherever they are.
+        let after = Real(150.0);
+        let kept = (0..200).filter(|key| room.keep(calm, 1000 + key, 200.0, 300, after)).count();
+        assert!(kept >= 140, "{kept} of 300 at most, of which one tenant takes half");
+        assert!(!room.has(flood, 0) && !room.has(flood, 49) && room.has(NO_TENANT, 501));
+        assert_eq!(room.counts.values().sum::<usize>(), room.len());
     }
 }

@@ -17,9 +17,7 @@ use super::bots::CRAWL;
 use super::reason::NoHitReason;
 use super::verdict::ReqVerdict;
 use super::{Req, ReqStep};
-use crate::classes::{
-    self, ClassChoice, ClassEntry, ClassRefusal, ClassWorker, CostKey, NO_TENANT, PlaceWait, Visitor,
-};
+use crate::classes::{self, ClassChoice, ClassEntry, ClassRefusal, ClassWorker, CostKey, PlaceWait, Visitor};
 use crate::httplog::RESP;
 use crate::synthetic::SynthOrder;
 use crate::transport::Transport;
@@ -66,7 +64,7 @@ impl Req {
         let is_speculative = !self.esi.is_fragment() && self.is_speculative();
         let takes_page = !is_speculative && self.takes_page();
         let token = if takes_page { self.place_token(class) } else { None };
-        let tenant = self.tenant().map_or(NO_TENANT, |tenant| tenant.id());
+        let tenant = self.tenant_key();
         let visitor = Visitor { token: token.as_deref(), takes_page, tenant, is_speculative };
         match classes::enter(&self.client.sess, class, cost, visitor) {
             ClassEntry::Now(worker) => Ok(self.served_by(worker)),

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use cache::Tenant;
 use message::names;
-use message::tenants::is_tenant_name;
+use message::tenants::{OTHER_TENANTS, is_tenant_name};
 use params::Params;
 use shm::vsl::TxnLog;
 use tables::tags::Tag;
@@ -16,6 +16,7 @@ use vrt::{Value, VclFailure};
 use super::Req;
 use super::settings::ReqSettings;
 use super::state::ReqAsk;
+use crate::classes::{NO_TENANT, TenantKey};
 use crate::vars;
 
 /// The value of `tenant_by` with which the host is the tenant.
@@ -50,17 +51,28 @@ pub(super) fn named(value: Value, log: &mut TxnLog) -> Result<Option<Text>, VclF
 }
 
 impl Req {
-    /// The tenant for whom a backend is asked.
+    /// The tenant for whom a backend is asked. It gets a row and is counted, so call this once for a fetch.
     pub(crate) fn tenant(&self) -> Option<Tenant> {
+        let name = self.tenant_name()?;
+        // No name that isn't UTF-8 is a tenant's.
+        Some(self.engine().cache.tenant(std::str::from_utf8(&name).unwrap_or_default()))
+    }
+
+    /// The tenant's key in queues. All names that no tenant can have are one there.
+    pub(super) fn tenant_key(&self) -> TenantKey {
+        let classes = &self.engine().requests.classes;
+        match self.tenant_name() {
+            Some(name) if is_tenant_name(&name) => classes.tenant_key(&name),
+            Some(_) => classes.tenant_key(OTHER_TENANTS.as_bytes()),
+            None => NO_TENANT,
+        }
+    }
+
+    fn tenant_name(&self) -> Option<Cow<'_, [u8]>> {
         if self.settings.tenant.is_none() && self.params.tenant_by != HOST {
             return None;
         }
-        let name = name_of(&self.settings, &self.ask, &self.params);
-        if name.is_empty() {
-            return None;
-        }
-        // No name that isn't UTF-8 is a tenant's.
-        Some(self.engine().cache.tenant(std::str::from_utf8(&name).unwrap_or_default()))
+        Some(name_of(&self.settings, &self.ask, &self.params)).filter(|name| !name.is_empty())
     }
 }
 
