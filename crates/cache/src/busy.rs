@@ -66,6 +66,8 @@ pub struct Busy {
     family: Option<Box<[u8]>>,
     /// Keeps its row for as long as the object isn't counted there.
     tenant: Option<Tenant>,
+    /// Bytes for which the tenant is charged until the object is complete, in that store.
+    charged: (StoreId, u64),
 }
 
 struct Filling {
@@ -110,6 +112,7 @@ impl Busy {
             tags_began,
             family: None,
             tenant: None,
+            charged: (0, 0),
         }
     }
 
@@ -135,6 +138,7 @@ impl Busy {
         self.boc.clear_body();
         self.short_blocks = 0;
         self.begin_writing();
+        self.charge();
     }
 
     /// The keys by which [`Cache::purge_tags`] shall find the object. Before it is published.
@@ -154,7 +158,7 @@ impl Busy {
         }
     }
 
-    /// Names the owner of the object to be. Before it is filled.
+    /// Names the owner of the object to be. Call it before the object is filled.
     pub fn set_tenant(&mut self, tenant: Tenant) {
         assert!(self.filling.is_none(), "an object's tenant is known before it is filled");
         self.oc.set_tenant(tenant.id());
@@ -225,6 +229,7 @@ impl Busy {
         };
         self.filling = Some(filling);
         self.begin_writing();
+        self.charge();
         Ok(())
     }
 
@@ -275,6 +280,7 @@ impl Busy {
         for part in data.chunks(PIECE) {
             let buf = self.body_block(part)?;
             self.boc.push(buf);
+            self.charge();
             self.short_blocks = if part.len() < SHORT_BLOCK { self.short_blocks + 1 } else { 0 };
         }
         self.write(data);
@@ -295,6 +301,7 @@ impl Busy {
         }
         self.write(&bytes);
         self.boc.push(bytes);
+        self.charge();
         Ok(())
     }
 
@@ -390,6 +397,7 @@ impl Busy {
         let bytes = self.stored_bytes().expect("what isn't a pass has bytes for the index");
         self.is_over = true;
         self.cache.shared().settle(&self.oc, bytes, copy);
+        self.charge();
         self.boc.advance(BocState::Failed(reason));
         self.oc.drop_boc();
     }
@@ -412,6 +420,7 @@ impl Busy {
         if let Some(bytes) = bytes {
             self.cache.shared().settle(&self.oc, bytes, copy);
         }
+        self.charge();
         self.boc.advance(BocState::Finished { length });
         if is_stored {
             self.oc.drop_boc();
@@ -637,6 +646,27 @@ impl Busy {
         shared.make_room(store, self.oc.tenant(), needed, &mut self.nukes_left, &mut self.events)
     }
 
+    /// Charges the tenant for the bytes that the fetch holds; for none once it is over, as the index counts them then.
+    fn charge(&mut self) {
+        let shared = self.cache.shared();
+        if !shared.tenants.are_used() {
+            return;
+        }
+        let (tenant, (store, before)) = (self.oc.tenant(), self.charged);
+        let held = self.filling.as_ref().filter(|_| !self.is_over);
+        let held =
+            held.map(|filling| (filling.store.id(), filling.head_block.buf.len() as u64 + self.boc.held_bytes()));
+        let (now_in, after) = held.unwrap_or((store, 0));
+        match now_in == store {
+            true => shared.evictors[usize::from(store)].charge(tenant, before, after),
+            false => {
+                shared.evictors[usize::from(store)].charge(tenant, before, 0);
+                shared.evictors[usize::from(now_in)].charge(tenant, 0, after);
+            }
+        }
+        self.charged = (now_in, after);
+    }
+
     fn end_failed(&mut self, reason: FetchFailed) {
         self.count_transit();
         self.is_over = true;
@@ -663,6 +693,7 @@ impl Drop for Busy {
         if !self.is_over {
             self.end_failed(FetchFailed::new("fetch given up"));
         }
+        self.charge();
     }
 }
 

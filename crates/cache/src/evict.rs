@@ -11,8 +11,9 @@
 //! larger than [`LARGEST`] average ones.
 //!
 //! Each tenant has a heap and a clock of its own. The next victim is an object of the tenant that holds the most for its
-//! share. Tenants that want more than there is end with equally much for their shares, and a tenant that wants less loses
-//! nothing (max-min fairness). Room for a tenant that holds as much as any is made by its own objects.
+//! share, with the bytes of its fetches in progress. Tenants that want more than there is end with equally much for their
+//! shares, and a tenant that wants less loses nothing (max-min fairness). Room for a tenant that holds as much as any is
+//! made by its own objects; if it has none to give, it gets no room.
 //!
 //! `lacquer simulate` repeats this arithmetic (`tools/simulate/src/policy.rs`): a change here is one there, too.
 
@@ -58,7 +59,7 @@ pub(crate) struct Evictor {
 struct Inner {
     /// One queue for each tenant, at the number of its row.
     queues: Vec<Queue>,
-    /// Weight of each queue for its share; searched for the largest.
+    /// Weight of each queue for its share, if it has objects; searched for the largest.
     loads: Vec<u64>,
     len: usize,
     ghosts: Ghosts,
@@ -69,6 +70,8 @@ struct Queue {
     items: Rows<Item, CHUNK>,
     clock: u64,
     weight: u64,
+    /// Bytes that fetches in progress hold.
+    fetched: u64,
     /// Load of a weight of one.
     unit: u64,
 }
@@ -133,9 +136,21 @@ impl Evictor {
             let own = u8::from(oc.worth.load(Relaxed) != LITTLE);
             let uses = inner.ghosts.remove(&oc.digest()).max(former_uses) + own;
             oc.set_freq(0);
+            // Counted first: it can be taken out as soon as it is in.
+            self.tenants.count(oc.tenant(), |row| row.counters().bytes.add(u64::from(weight) * 16));
             inner.push(oc.clone(), Worth { weight, uses });
         }
-        self.tenants.count(oc.tenant(), |row| row.counters().bytes.add(u64::from(weight) * 16));
+    }
+
+    /// A fetch in progress of the tenant holds `after` bytes and held `before`.
+    pub fn charge(&self, tenant: u16, before: u64, after: u64) {
+        if before == after {
+            return;
+        }
+        let mut inner = self.inner.lock();
+        let queue = inner.queue(tenant);
+        queue.fetched = (queue.fetched + after).saturating_sub(before);
+        inner.note_load(tenant);
     }
 
     /// Takes an object out, if it is in. The caller has its shard's lock, without which none is added.
@@ -172,8 +187,15 @@ impl Evictor {
     pub fn is_before_next(&self, uses: u32, payer: u16, needed: u64) -> bool {
         let inner = self.inner.lock();
         let of = |oc: &Objcore| u32::from(Worth::of(oc).uses) + u32::from(oc.freq());
-        let next = inner.heaviest(payer, needed).and_then(|tenant| inner.queues[usize::from(tenant)].items.first());
-        next.is_none_or(|first| of(&first.oc) < uses)
+        match inner.heaviest(payer, needed) {
+            Some(tenant) if tenant == payer => {
+                let first = inner.queues[usize::from(tenant)].items.first();
+                first.is_none_or(|first| of(&first.oc) < uses)
+            }
+            // A tenant below its share needn't be used more than one above.
+            Some(_) => true,
+            None => inner.len == 0,
+        }
     }
 }
 
@@ -196,7 +218,7 @@ impl Inner {
 
     fn note_load(&mut self, tenant: u16) {
         let queue = &self.queues[usize::from(tenant)];
-        self.loads[usize::from(tenant)] = queue.load(queue.weight);
+        self.loads[usize::from(tenant)] = if queue.items.len() == 0 { 0 } else { queue.load(0) };
     }
 
     fn push(&mut self, oc: Arc<Objcore>, worth: Worth) {
@@ -214,19 +236,18 @@ impl Inner {
     }
 
     /// The tenant that makes room for `needed` bytes of `payer`: itself, if it would then hold as much for its share as any.
+    /// `None`: no object can go, or `payer` would hold more than any that can make room.
     fn heaviest(&self, payer: u16, needed: u64) -> Option<u16> {
         if let [load] = self.loads[..] {
             return (load > 0).then_some(NO_TENANT);
         }
         let (at, &most) = self.loads.iter().enumerate().max_by_key(|(_, load)| **load)?;
-        let own = self.loads.get(usize::from(payer)).copied().unwrap_or_default();
-        if own > 0 {
-            let queue = &self.queues[usize::from(payer)];
-            if queue.load(queue.weight + needed.div_ceil(16)) >= most {
-                return Some(payer);
-            }
+        let Some(queue) = self.queues.get(usize::from(payer)) else { return (most > 0).then_some(at as u16) };
+        let after = queue.load(needed);
+        if self.loads[usize::from(payer)] > 0 && after >= most {
+            return Some(payer);
         }
-        (most > 0).then_some(at as u16)
+        (most > 0 && after <= most).then_some(at as u16)
     }
 
     fn victim(&mut self, store: &Store, payer: u16, needed: u64, main: &Main) -> Option<Arc<Objcore>> {
@@ -246,6 +267,9 @@ impl Inner {
                 }
             }
         }
+        if victim.is_none() && tries > 0 && self.loads.iter().any(|load| *load > 0) {
+            main.tenant_limited.inc();
+        }
         passed_over.into_iter().for_each(|tenant| self.note_load(tenant));
         let item = victim?;
         self.ghosts.insert(&item.oc.digest(), Worth::of(&item.oc).uses, self.len);
@@ -255,13 +279,15 @@ impl Inner {
 
 impl Default for Queue {
     fn default() -> Self {
-        Queue { items: Rows::default(), clock: 0, weight: 0, unit: LOAD_UNIT }
+        Queue { items: Rows::default(), clock: 0, weight: 0, fetched: 0, unit: LOAD_UNIT }
     }
 }
 
 impl Queue {
-    fn load(&self, weight: u64) -> u64 {
-        weight.saturating_mul(self.unit)
+    /// The load if the tenant holds `more` bytes more than now.
+    fn load(&self, more: u64) -> u64 {
+        let fetched = self.fetched.saturating_add(more).div_ceil(16);
+        self.weight.saturating_add(fetched).saturating_mul(self.unit)
     }
 
     /// Brings the object that should go next to the front. False if there is none that isn't in use.
@@ -294,7 +320,7 @@ impl Queue {
     }
 
     fn push(&mut self, oc: Arc<Objcore>, worth: Worth) {
-        // Of two with the same use for their bytes the older one goes first.
+        // The older one of two with the same use for their bytes goes first.
         self.clock += 1;
         self.weight += u64::from(worth.weight);
         let rank = self.rank(worth);

@@ -7,7 +7,7 @@
 //! to a new name once no object and no fetch has it and it wasn't used for [`IDLE_SECONDS`].
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
@@ -55,6 +55,8 @@ pub(crate) struct Tenants {
     rows: Box<[ArcSwapOption<TenantRow>]>,
     names: Lock<TenantNames>,
     publisher: OnceLock<TenantPublisher>,
+    /// True once there was a row.
+    are_used: AtomicBool,
 }
 
 struct TenantNames {
@@ -86,6 +88,10 @@ impl TenantRow {
     pub fn counters(&self) -> &TenantCounters {
         &self.counters
     }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 impl std::fmt::Debug for Tenant {
@@ -105,7 +111,12 @@ impl Tenants {
             shares: HashMap::new(),
             swept: Mono(0.0),
         };
-        Tenants { rows, names: Lock::new(names), publisher: OnceLock::new() }
+        Tenants { rows, names: Lock::new(names), publisher: OnceLock::new(), are_used: AtomicBool::new(false) }
+    }
+
+    /// True once a request or an object had a tenant.
+    pub fn are_used(&self) -> bool {
+        self.are_used.load(Relaxed)
     }
 
     pub fn row(&self, id: u16) -> Option<Arc<TenantRow>> {
@@ -115,28 +126,29 @@ impl Tenants {
         self.rows[usize::from(id)].load_full()
     }
 
-    /// The tenant of that name, with a new row if it has none yet. Returns its share, too, if the row is new.
-    fn find(&self, name: &str, now: Mono) -> (Tenant, Option<u32>) {
+    /// The tenant of that name, with a new row if it has none yet. `set_share` gets the number of a new row and its share
+    /// before anybody finds it.
+    fn find(&self, name: &str, now: Mono, set_share: &dyn Fn(u16, u32)) -> Tenant {
         match is_tenant_name(name.as_bytes()) {
-            true => self.find_row(&normal(name), now),
-            false => self.find_row(OTHER_TENANTS, now),
+            true => self.find_row(&normal(name), now, set_share),
+            false => self.find_row(OTHER_TENANTS, now, set_share),
         }
     }
 
-    fn find_row(&self, name: &str, now: Mono) -> (Tenant, Option<u32>) {
+    fn find_row(&self, name: &str, now: Mono, set_share: &dyn Fn(u16, u32)) -> Tenant {
         {
             // Freed after the unlock, as their files are removed.
             let swept;
             let mut names = self.names.lock();
             if let Some(row) = names.rows.get(name) {
                 row.used.store(now.0 as u32, Relaxed);
-                return (Tenant(row.clone()), None);
+                return Tenant(row.clone());
             }
             if name != OTHER_TENANTS {
                 swept = self.sweep(&mut names, now);
                 if names.is_full() {
                     drop((names, swept));
-                    return self.find_row(OTHER_TENANTS, now);
+                    return self.find_row(OTHER_TENANTS, now, set_share);
                 }
             }
         }
@@ -147,13 +159,13 @@ impl Tenants {
         };
         let mut names = self.names.lock();
         let id = match names.rows.get(name) {
-            Some(row) => return (Tenant(row.clone()), None),
+            Some(row) => return Tenant(row.clone()),
             None if name == OTHER_TENANTS => OTHERS,
             None => match names.take_number() {
                 Some(id) => id,
                 None => {
                     drop(names);
-                    return self.find_row(OTHER_TENANTS, now);
+                    return self.find_row(OTHER_TENANTS, now, set_share);
                 }
             },
         };
@@ -164,10 +176,11 @@ impl Tenants {
             used: AtomicU32::new(now.0 as u32),
             counters,
         });
+        set_share(id, names.shares.get(name).copied().unwrap_or(1));
+        self.are_used.store(true, Relaxed);
         self.rows[usize::from(id)].store(Some(row.clone()));
         names.rows.insert(name.into(), row.clone());
-        let share = names.shares.get(name).copied().unwrap_or(1);
-        (Tenant(row), Some(share))
+        Tenant(row)
     }
 
     /// Takes out the rows that nobody uses, if no other is free. The caller drops them after the unlock.
@@ -191,17 +204,17 @@ impl Tenants {
         idle
     }
 
-    /// New bounds and shares are in force. Returns the shares of the rows that there are.
-    fn configure(&self, most: usize, shares: &[(String, u32)]) -> Vec<(u16, u32)> {
+    /// New bounds and shares are in force. `set_share` gets the shares of the rows that there are.
+    fn configure(&self, most: usize, shares: &[(String, u32)], set_share: &dyn Fn(u16, u32)) {
         let mut names = self.names.lock();
         names.most = most.clamp(1, MAX_TENANTS);
         names.shares = shares.iter().map(|(name, share)| (normal(name).into(), *share)).collect();
-        names.rows.values().map(|row| (row.id, names.shares.get(&row.name).copied().unwrap_or(1))).collect()
+        names.rows.values().for_each(|row| set_share(row.id, names.shares.get(&row.name).copied().unwrap_or(1)));
     }
 
     /// True if an object of the row `id` is meant by a ban on that name. One that shares a row is meant by any.
     pub fn is_meant(&self, id: u16, name: &str, equal: bool) -> bool {
-        id == OTHERS || self.row(id).is_some_and(|row| row.name.eq_ignore_ascii_case(name)) == equal
+        is_named(self.row(id).as_ref().map(|row| &*row.name), name, equal)
     }
 
     /// A complete object has come into the index. The caller has the shard's lock.
@@ -247,9 +260,7 @@ impl Cache {
     /// Gives rows to `most` tenants at most. `shares` are weights of their shares of stores; 1 for those not in it.
     pub fn set_tenants(&self, most: usize, shares: &[(String, u32)]) {
         let shared = self.shared();
-        for (id, share) in shared.tenants.configure(most, shares) {
-            shared.evictors.iter().for_each(|evictor| evictor.set_share(id, share));
-        }
+        shared.tenants.configure(most, shares, &|id, share| shared.set_share(id, share));
     }
 
     /// Counts a hit for the tenant whose object it is.
@@ -265,21 +276,32 @@ impl Cache {
 
 impl CacheShared {
     pub fn tenant(&self, name: &str) -> Tenant {
-        let (tenant, share) = self.tenants.find(name, self.now());
-        if let Some(share) = share {
-            self.evictors.iter().for_each(|evictor| evictor.set_share(tenant.id(), share));
-        }
-        tenant
+        self.tenants.find(name, self.now(), &|id, share| self.set_share(id, share))
+    }
+
+    fn set_share(&self, tenant: u16, share: u32) {
+        self.evictors.iter().for_each(|evictor| evictor.set_share(tenant, share));
     }
 
     /// Takes the tenant of an object of a former worker, or of a home, out of its tags. Keep it until the object is in
     /// the index.
     pub fn take_tenant(&self, keys: &mut Vec<Box<[u8]>>) -> Option<Tenant> {
-        let at = keys.iter().position(|key| message::tags::tenant(key).is_some())?;
-        let key = keys.swap_remove(at);
-        let name = message::tags::tenant(&key).and_then(|name| std::str::from_utf8(name).ok())?;
-        Some(self.tenant(name))
+        take_name(keys).map(|name| self.tenant(&name))
     }
+}
+
+/// Takes the name of an object's tenant out of the tags of its record.
+pub(crate) fn take_name(keys: &mut Vec<Box<[u8]>>) -> Option<String> {
+    let at = keys.iter().position(|key| message::tags::tenant(key).is_some())?;
+    let key = keys.swap_remove(at);
+    let name = message::tags::tenant(&key).and_then(|name| std::str::from_utf8(name).ok())?;
+    Some(name.to_owned())
+}
+
+/// True if an object with the tenant's name `own` is meant by a ban on `name`. One of the others, whose name isn't known,
+/// is meant by any.
+pub(crate) fn is_named(own: Option<&str>, name: &str, equal: bool) -> bool {
+    own == Some(OTHER_TENANTS) || own.is_some_and(|own| own.eq_ignore_ascii_case(name)) == equal
 }
 
 impl TenantNames {

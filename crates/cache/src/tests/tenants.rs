@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Tenants: whose objects a ban means, who makes room, and what a row is.
+//! Tenants: bans by tenant, the choice of the object that makes room, and rows.
 
 use super::kit::*;
 use super::line::TestLine;
@@ -136,6 +136,66 @@ fn who_holds_the_most_for_its_share_makes_room() {
     assert!(counts[0].abs_diff(counts[1]) <= 2, "{counts:?}");
 }
 
+const CALM: usize = 5;
+
+impl Kit {
+    /// Five tenants have five objects each, which fill three quarters of the store.
+    fn calm() -> Kit {
+        let kit = Kit::with(Some(LIMIT), CacheParams::default());
+        for n in 0..CALM * CALM {
+            assert!(!kit.ask(&format!("calm{}", n % CALM), &format!("/calm{n}"), 60_000));
+        }
+        kit
+    }
+
+    fn calm_objects(&self) -> Vec<u64> {
+        (0..CALM).map(|n| self.objects(&format!("calm{n}"))).collect()
+    }
+
+    /// A fetch of the flood that has `bytes` of its body; `None`: there was no room.
+    fn flood(&self, n: usize, bytes: usize) -> Option<Busy> {
+        let mut busy = busy_of(self.look(&format!("/flood{n}")));
+        busy.set_tenant(self.cache.tenant("flood"));
+        let (store, attrs) = (self.cache.stores().all()[0].clone(), self.attrs(1e6, 0.0, 0.0, ObjectFlags::NONE));
+        busy.set_head(&store, HEAD, None, &attrs, &[]).ok()?;
+        busy.append(&vec![b'x'; bytes]).ok()?;
+        Some(busy)
+    }
+}
+
+#[test]
+fn fetches_in_progress_count_for_their_tenant() {
+    let kit = Kit::calm();
+    let busy: Vec<_> = (0..28).filter_map(|n| kit.flood(n, 60_000)).collect();
+    assert_eq!(kit.calm_objects(), [5; CALM], "{} fetches have room", busy.len());
+    assert!((5..15).contains(&busy.len()), "{} fetches have room", busy.len());
+    // A tenant that holds nothing gets room, however much the flood holds.
+    drop(busy);
+    let room = kit.flood(100, 300_000);
+    assert!(room.is_some(), "the fetches that ended have given back what they held");
+    room.unwrap().finish(None).unwrap();
+    assert_eq!((kit.calm_objects(), kit.objects("flood")), (vec![5; CALM], 1));
+}
+
+#[test]
+fn an_object_larger_than_a_share_takes_no_room_from_those_below_theirs() {
+    let kit = Kit::calm();
+    for n in 0..3 {
+        assert!(kit.flood(n, 1_500_000).is_none());
+        let mut busy = busy_of(kit.look("/large"));
+        busy.set_tenant(kit.cache.tenant("flood"));
+        assert!(!busy.make_room(&kit.cache.stores().all()[0], 1_500_000));
+    }
+    assert_eq!((kit.calm_objects(), kit.main.tenant_limited.get() >= 6), (vec![5; CALM], true));
+    // As much as the others have is the new tenant's, too.
+    kit.ask("other", "/other", 200_000);
+    assert!(kit.ask("other", "/other", 0));
+    // Alone, a tenant has all of the store.
+    let kit = Kit::with(Some(LIMIT), CacheParams::default());
+    (0..25).for_each(|n| assert!(!kit.ask("flood", &format!("/{n}"), 60_000)));
+    assert!(kit.flood(0, 1_500_000).is_some());
+}
+
 /// Draws from `0..n`, the first the most often.
 struct Zipf(Vec<f64>);
 
@@ -157,7 +217,7 @@ impl Zipf {
 const TENANTS: usize = 40;
 const REQUESTS: usize = 20_000;
 
-/// One run: who is asked is drawn by zipf, and so is for what.
+/// One run. The tenant of each request and its object are drawn by zipf.
 #[derive(Clone, Copy)]
 struct Run {
     seed: u64,

@@ -60,7 +60,6 @@ pub struct Classes {
     tokens: Tokens,
     /// Distinguishes places of the same millisecond.
     serial: AtomicU64,
-    /// Hashes tenants' names.
     hasher: RandomState,
 }
 

@@ -416,6 +416,7 @@ set! {
     bot_crawl_time: Counter Info Integer "" "Backend time of crawlers and verified bots, in microseconds" => "Only with bots=on.";
     bot_reader_time: Counter Info Integer "" "Backend time of all other requests, in microseconds" => "While bots isn't off. Refreshes of stale objects are counted, too.";
     tenant_others: Counter Info Integer "" "Requests of tenants that share a row" => "Their tenant found no free row (tenants_max), or has a name that no tenant can have.";
+    tenant_limited: Counter Info Integer "" "Objects for which a tenant's share had no room" => "The tenant would have held more than any that could make room. See docs/tenants.md.";
 }
 
 set! {
