@@ -60,6 +60,7 @@ struct SourceObject {
     head: Box<[u8]>,
     times: ObjectTimes,
     tags: Vec<Box<[u8]>>,
+    tenant: Option<Box<str>>,
 }
 
 /// The reason why a dictionary isn't kept.
@@ -90,7 +91,10 @@ impl DictionaryMiss {
 impl KnownSource {
     fn charge(&self) -> u64 {
         let tags: usize = self.object.tags.iter().map(|tag| size_of::<Box<[u8]>>() + tag.len()).sum();
-        let texts = self.source.host.len() + self.source.url.len() + self.object.head.len();
+        let texts = self.source.host.len()
+            + self.source.url.len()
+            + self.object.head.len()
+            + self.object.tenant.as_ref().map_or(0, |name| name.len());
         (size_of::<Self>() + self.source.rule.bytes() + texts + tags) as u64
     }
 
@@ -129,8 +133,8 @@ impl BanSubject for KnownSource {
         crate::ban::are_meant(&self.object.tags, keys)
     }
 
-    fn is_of_tenant(&self, _shared: &CacheShared, _name: &str, _equal: bool) -> bool {
-        true
+    fn is_of_tenant(&self, _shared: &CacheShared, name: &str, equal: bool) -> bool {
+        crate::tenants::is_named(self.object.tenant.as_deref(), name, equal)
     }
 }
 
@@ -394,6 +398,7 @@ impl Cache {
             head: obj.head().into(),
             times: obj.times(),
             tags: shared.tags.keys_of(oc),
+            tenant: shared.tenants.row(oc.tenant()).map(|row| row.name().into()),
         };
         let source = Arc::new(KnownSource { source, object });
         if !dictionaries.may_keep(dictionary, &source) {

@@ -31,7 +31,7 @@ use crate::digest::Digest;
 use crate::events::CacheEvent;
 use crate::objcore::{ObjBytes, Objcore, ObjcoreStage};
 use crate::tags;
-use crate::tenants::{NO_TENANT, Tenant};
+use crate::tenants::{self, NO_TENANT, Tenant};
 
 /// Candidates that one lookup reads at most, the newest of them.
 const MOST_LOADS: usize = 32;
@@ -311,13 +311,14 @@ impl CopyJudge for HomeJudge {
         let newest = shared.bans.seq();
         let flags = flags_of_parts(record, head.len(), false)?;
         let (began, mut keys) = tags::decoded(tags)?;
-        let tenant = shared.take_tenant(&mut keys);
+        // Its row isn't needed: that may be one that it shares with others, and a ban knows the name.
+        let tenant = tenants::take_name(&mut keys);
         if shared.tags.is_held(&keys, began) {
             return None;
         }
         let bytes = ObjBytes::new(Buf::unaccounted(head.to_vec()), None, &shared.here(record));
         let oc = Objcore::adopted(flags, 0, bytes, shared.main);
-        oc.set_tenant(tenant.as_ref().map_or(NO_TENANT, Tenant::id));
-        shared.bans.judge(&shared, &UnlistedObject { oc: &oc, tags: &keys }, record.ban_seq, newest)
+        let object = UnlistedObject { oc: &oc, tags: &keys, tenant: tenant.as_deref() };
+        shared.bans.judge(&shared, &object, record.ban_seq, newest)
     }
 }

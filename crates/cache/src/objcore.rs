@@ -67,7 +67,7 @@ pub(crate) struct Objcore {
     pub ban_seq: NotedNumber,
     /// With [`OVERTAKEN`]: number of the first invalidation that overtook it; requests older than that may still have the
     /// object. With [`SOFTLY`], too, the invalidation only shortened its times. Without: the time of the last use, in
-    /// parts of a second of the monotonic clock; 0 if unknown. Always with the number of its tenant's row.
+    /// parts of a second of the monotonic clock; 0 if unknown. The number of its tenant's row is there in any case.
     overtaken: AtomicU64,
     /// Until there are bytes; of a pass, or a fetch that failed, as long as the objcore. Then its forms.
     boc: ArcCell<Boc, Forms>,
@@ -224,7 +224,7 @@ impl Objcore {
         ((self.overtaken.load(Relaxed) & TENANT) >> NUMBER_BITS) as u16
     }
 
-    /// Once, before the object is filled or in the index.
+    /// Call it at most once, before the object is filled or in the index.
     pub fn set_tenant(&self, id: u16) {
         self.overtaken.fetch_or(u64::from(id) << NUMBER_BITS, Relaxed);
     }

@@ -20,7 +20,7 @@ use crate::worker::Worker;
 
 /// Number of a VCL's backends that share a file of counters.
 const CLUSTER: usize = 64;
-/// Number of tenants that do. Adoption may make such a file under a lock, so it is a rare one.
+/// Number of tenants that share a file of counters. Adoption may make such a file under a lock, so it should be rare.
 const TENANT_CLUSTER: usize = 512;
 
 pub struct WorkerServices {

@@ -71,6 +71,8 @@ impl BanSubject for Objcore {
 pub(crate) struct UnlistedObject<'a> {
     pub oc: &'a Objcore,
     pub tags: &'a [Box<[u8]>],
+    /// The name of its tenant.
+    pub tenant: Option<&'a str>,
 }
 
 impl BanSubject for UnlistedObject<'_> {
@@ -90,8 +92,8 @@ impl BanSubject for UnlistedObject<'_> {
         are_meant(self.tags, keys)
     }
 
-    fn is_of_tenant(&self, shared: &CacheShared, name: &str, equal: bool) -> bool {
-        self.oc.is_of_tenant(shared, name, equal)
+    fn is_of_tenant(&self, _shared: &CacheShared, name: &str, equal: bool) -> bool {
+        crate::tenants::is_named(self.tenant, name, equal)
     }
 }
 

@@ -561,6 +561,27 @@ fn a_home_learns_what_may_be_written_anew() {
 }
 
 #[test]
+fn a_ban_by_tenant_knows_the_names_in_a_home_if_no_row_is_free() {
+    let (kit, home) = kit();
+    for (name, url) in [("a", "/1"), ("b", "/2"), ("c", "/3")] {
+        let mut busy = busy_of(kit.look(url));
+        busy.set_tenant(kit.cache.tenant(name));
+        kit.fill(busy, &TestReq::new(url), None, kit.attrs(1000.0, 0.0, 0.0, ObjectFlags::NONE), &body());
+    }
+    kit.put("/4", 1000.0, &body());
+    let next = next_worker(&kit, &home);
+    next.cache.set_tenants(1, &[]);
+    assert_eq!(next.cache.tenant("x").name(), "x");
+    next.cache.ban_text("obj.tenant == B").unwrap();
+    home.move_all();
+    assert_eq!(home.copies(), 3, "b's has gone");
+    next.cache.ban_text("obj.tenant != a").unwrap();
+    home.move_all();
+    assert_eq!(home.copies(), 1, "a's is left");
+    assert_eq!(next.main.tenant_others.get(), 0, "nobody requested them");
+}
+
+#[test]
 fn another_worker_finds_what_is_on_disk() {
     let (kit, home) = kit();
     kit.put("/1", 100.0, &body());
