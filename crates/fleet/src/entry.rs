@@ -10,10 +10,14 @@
 //! {"lacquer":1,"id":"62..","node":"b","at":1764260003.0,"all":"why"}
 //! ```
 //!
+//! Each ends with a checksum, `"sum"` (`seal`), which other programs may leave out.
+//!
 //! All of it is absolute: `at` is the moment from which ages and lives count, in seconds since 1970, whenever it is carried out.
 
 use base::hex;
 use serde_json::{Map, Value, json};
+
+use crate::seal::{SEAL, is_broken, seal, was_one_of_ours};
 
 /// Version of the form. One that is higher says something that can't be understood here.
 const VERSION: u64 = 1;
@@ -61,6 +65,8 @@ pub enum Read {
     Foreign(&'static str),
     /// The entry may well be one of ours, and nobody knows what it would hit; with the reason.
     Unclear(String),
+    /// The log's server returns other bytes than a node wrote, or only a part of them.
+    Damaged,
 }
 
 impl FleetEntry {
@@ -89,11 +95,10 @@ impl FleetEntry {
             Invalidation::All(why) => _ = object.insert("all".to_owned(), why.as_str().into()),
         }
         let bytes = Value::Object(object).to_string().into_bytes();
-        match bytes.len() <= LONGEST - ROOM {
-            true => Ok(bytes),
-            false => {
-                Err(format!("it is longer than the {} bytes that an entry of the fleet's log may have", LONGEST - ROOM))
-            }
+        const MOST: usize = LONGEST - ROOM - SEAL;
+        match bytes.len() <= MOST {
+            true => Ok(seal(bytes)),
+            false => Err(format!("it is longer than the {MOST} bytes that an entry of the fleet's log may have")),
         }
     }
 
@@ -101,8 +106,11 @@ impl FleetEntry {
         if bytes.len() > LONGEST {
             return Read::Unclear(format!("it is longer than the {LONGEST} bytes that are read"));
         }
+        if is_broken(bytes) {
+            return Read::Damaged;
+        }
         let Ok(Value::Object(object)) = serde_json::from_slice(bytes) else {
-            return Read::Foreign("not a JSON object");
+            return if was_one_of_ours(bytes) { Read::Damaged } else { Read::Foreign("not a JSON object") };
         };
         match object.get("lacquer").and_then(Value::as_u64) {
             None => Read::Foreign("without a version of ours"),
@@ -193,7 +201,9 @@ pub(crate) fn again(bytes: &[u8], id: &str, word: &str) -> Option<Vec<u8>> {
     let mut object: Map<String, Value> = serde_json::from_slice(bytes).ok()?;
     object.insert("id".to_owned(), id.into());
     object.insert("again".to_owned(), word.into());
-    let bytes = Value::Object(object).to_string().into_bytes();
+    // It is of what the object was.
+    object.remove("sum");
+    let bytes = seal(Value::Object(object).to_string().into_bytes());
     (bytes.len() <= LONGEST).then_some(bytes)
 }
 
@@ -284,8 +294,33 @@ mod tests {
         );
         assert!(once.len() == twice.len() && mark(&once) != mark(&twice) && mark(&once) != mark(&bytes));
         let later = again(br#"{"lacquer":2,"new":[1]}"#, "x", "w").unwrap();
-        assert_eq!(later, br#"{"lacquer":2,"new":[1],"id":"x","again":"w"}"#);
+        assert_eq!(later, seal(br#"{"lacquer":2,"new":[1],"id":"x","again":"w"}"#.to_vec()));
         assert_eq!(again(b"no object", "x", "w"), None);
+    }
+
+    #[test]
+    fn no_flipped_bit_makes_another_entry_of_one() {
+        let digest = [7; 32];
+        let whats = [
+            Invalidation::Purge { digest, ttl: Some(0.0), grace: Some(0.0), keep: None },
+            Invalidation::Ban(["obj.http.x-url", "==", "/a"].map(str::to_owned).to_vec()),
+        ];
+        for what in whats {
+            let entry = FleetEntry { id: "5f".repeat(16), node: "a".to_owned(), at: 1764260000.25, what };
+            let bytes = entry.encode().unwrap();
+            for bit in 0..bytes.len() * 8 {
+                let mut other = bytes.clone();
+                other[bit / 8] ^= 1 << (bit % 8);
+                match FleetEntry::read(&other) {
+                    Read::Damaged => {}
+                    // The checksum itself isn't one any more.
+                    read => assert_eq!(read, Read::Entry(entry.clone()), "{}", String::from_utf8_lossy(&other)),
+                }
+            }
+            for length in 20..bytes.len() {
+                assert_eq!(FleetEntry::read(&bytes[..length]), Read::Damaged, "the first {length} bytes");
+            }
+        }
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub mod peers;
 mod redis;
 pub mod rollout;
 pub mod rules;
+mod seal;
 mod settings;
 pub mod survey;
 #[cfg(any(feature = "fleet-nats", feature = "fleet-redis"))]

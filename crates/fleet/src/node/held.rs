@@ -24,6 +24,9 @@ use crate::{FleetEntry, Invalidation, LogBounds, Read, entry, mark};
 pub const HELD: usize = 8192;
 const BYTES: usize = 4 << 20;
 const AGE: Duration = Duration::from_secs(24 * 3600);
+/// Own entries that are appended again although all nodes are told to invalidate everything: another node may have told
+/// that before the entry was acknowledged by a log that was split.
+const RECENT: Duration = Duration::from_secs(600);
 const LONGEST_ID: usize = 64;
 /// Bytes of a held entry beside its text.
 const COST: usize = 200;
@@ -73,7 +76,8 @@ impl HeldForm {
                 let bytes = everything(&id, node, "an entry that can't be understood was lost");
                 Some(HeldForm { id, mark, bytes, is_own: false, is_unique: false })
             }
-            Read::Foreign(_) => None,
+            // Nodes that have read what it was hold that.
+            Read::Foreign(_) | Read::Damaged => None,
         }
     }
 }
@@ -216,11 +220,12 @@ impl Held {
         if bounds.first > last {
             return Vec::new();
         }
-        let is_unique = |(seq, id): (&u64, &String)| {
-            let form = &self.entries.get(id)?.form;
-            form.is_unique.then_some((*seq, form.mark))
+        // An own entry that was acknowledged and not read tells nothing: another log may have acknowledged it.
+        let known = |(seq, id): (&u64, &String)| {
+            let HeldEntry { form, was_read, .. } = self.entries.get(id)?;
+            (form.is_unique && *was_read).then_some((*seq, form.mark))
         };
-        let all: Vec<(u64, u64)> = self.places.range(bounds.first..=last).rev().filter_map(is_unique).collect();
+        let all: Vec<(u64, u64)> = self.places.range(bounds.first..=last).rev().filter_map(known).collect();
         let mut at = 0;
         let mut probes = Vec::new();
         while let Some(probe) = all.get(at) {
@@ -279,8 +284,17 @@ impl Held {
         let owed: Vec<String> = std::mem::take(&mut self.owed).into_iter().collect();
         let is_past = |held: &HeldEntry| !matches!(held.state, HeldState::Queued);
         let old = logged.into_iter().chain(owed).filter(|id| self.entries.get(id).is_some_and(is_past));
-        let old: Vec<String> = old.collect();
+        let is_recent = |id: &String| {
+            let since = self.entries.get(id).filter(|entry| entry.form.is_own).map(|entry| entry.since);
+            since.is_some_and(|since| losses.now.saturating_duration_since(since) < RECENT)
+        };
+        let (recent, old): (Vec<String>, Vec<String>) = old.partition(is_recent);
         let mut changed: Vec<HeldRecord> = old.iter().filter_map(|id| self.remove(id)).collect();
+        for id in &recent {
+            self.lose(id, losses);
+            self.owed.insert(id.clone());
+            changed.extend(self.record(id, losses.now));
+        }
         if base::failpoint::fault("a loss of which nobody is told") {
             return changed;
         }

@@ -284,7 +284,7 @@ impl FleetLink for Session {
             }
             let (id, url) = match FleetEntry::read(entry.bytes) {
                 Read::Entry(entry) => (entry.id, url_of(&entry.what)),
-                Read::Foreign(_) | Read::Unclear(_) => (String::new(), None),
+                Read::Foreign(_) | Read::Unclear(_) | Read::Damaged => (String::new(), None),
             };
             let (seq, is_new) = self.engine.state.lock().append(entry, &id);
             if is_new {

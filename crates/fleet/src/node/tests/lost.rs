@@ -283,6 +283,61 @@ fn an_own_entry_that_was_never_read_is_appended_again_by_a_node_that_fell_behind
 }
 
 #[test]
+fn an_own_entry_of_a_discarded_log_is_appended_again_although_all_were_told() {
+    for (hours, wanted) in [(0, true), (1, false)] {
+        let nodes = Nodes::new();
+        let (mut a, mut b) = (nodes.node("a", HELD, None), nodes.node("b", HELD, None));
+        nodes.log.named("one");
+        nodes.settle(&mut [&mut a, &mut b]);
+        let _announced = a.node.append(Invalidation::All("own".into()), 1.0);
+        nodes.settle(&mut [&mut a]);
+        *nodes.clock.lock() += Duration::from_secs(hours * 3600);
+        // The other side lost all before, and a node there has told so.
+        nodes.log.set_away(true);
+        nodes.log.change(|kept| kept.entries.clear());
+        ["told", "another"].iter().for_each(|why| _ = nodes.log.all(why));
+        nodes.come_back(&mut [&mut a, &mut b]);
+        let entries = nodes.log.look().unwrap().entries;
+        let is_there = entries.iter().any(|entry| String::from_utf8_lossy(entry).contains("\"own\""));
+        assert_eq!(is_there, wanted, "{hours}");
+    }
+}
+
+#[test]
+fn an_own_entry_in_another_log_is_no_sign_that_it_is_the_one_of_before() {
+    let nodes = Nodes::new();
+    let mut a = nodes.node("a", HELD, None);
+    ["one", "two", "three"].iter().for_each(|why| _ = nodes.log.named(why));
+    nodes.settle(&mut [&mut a]);
+    ["four", "five", "six"].iter().for_each(|why| _ = nodes.log.named(why));
+    nodes.settle(&mut [&mut a]);
+    nodes.log.change(|kept| (kept.entries, kept.epoch) = (Vec::new(), kept.epoch + 1));
+    ["other", "another"].iter().for_each(|why| _ = nodes.log.named(why));
+    let mut successor = nodes.node("a", HELD, Some(&a.witness));
+    let _announced = successor.node.append(Invalidation::All("own".into()), 1.0);
+    (0..3).for_each(|_| _ = successor.appender.step());
+    assert_eq!(nodes.log.look().unwrap().entries.len(), 3, "the new log has it before it is followed");
+    nodes.settle(&mut [&mut successor]);
+    assert_eq!(successor.node.status().gaps, 1);
+}
+
+#[test]
+fn a_damaged_entry_invalidates_everything_and_is_not_appended_again() {
+    let nodes = Nodes::new();
+    let (mut a, mut b) = (nodes.node("a", HELD, None), nodes.node("b", HELD, None));
+    nodes.log.named("one");
+    nodes.settle(&mut [&mut a, &mut b]);
+    nodes.log.named("two");
+    nodes.settle(&mut [&mut a]);
+    nodes.log.change(|kept| kept.entries[1][30] ^= 4);
+    nodes.settle(&mut [&mut b]);
+    assert_eq!((a.node.status().gaps, b.node.status().gaps), (0, 1));
+    let mut successor = nodes.node("b", HELD, Some(&b.witness));
+    nodes.settle(&mut [&mut a, &mut successor]);
+    assert_eq!(nodes.log.look().unwrap().entries.len(), 2);
+}
+
+#[test]
 fn what_is_older_than_a_day_is_not_appended_again_by_a_successor() {
     for (hours, wanted) in [(23, 2), (25, 1)] {
         let nodes = Nodes::new();
