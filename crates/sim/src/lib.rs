@@ -77,7 +77,7 @@ use std::ops::Range;
 use std::path::Path;
 
 pub use faults::{FAULTS, PlantedFault};
-pub use fleet::{again as again_fleet, draw_fleets};
+pub use fleet::{FleetTally, again as again_fleet, draw_fleets};
 pub use rfc9111::{EXCHANGES, draw_exchanges};
 use run::{RunDraw, RunFailure};
 use script::SimScenario;

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
+use base::lock::Mutex;
+
 const USAGE: &str = "usage: sim draw COUNT [SCENARIO...]   so many histories of each scenario
        sim again SCENARIO SEED           one of them, with all that happened in it
        sim soak SECONDS                  new ones for so long
@@ -140,19 +142,19 @@ fn rfc9111(count: u64) -> usize {
 /// Draws so many histories of a fleet, on all processors; whether one failed.
 fn fleet(count: u64) -> usize {
     const AT_ONCE: u64 = 50;
-    let (begin, done) = (Instant::now(), AtomicU64::new(0));
+    let (begin, all) = (Instant::now(), Mutex::new(sim::FleetTally::default()));
     let turns: Vec<u64> = (0..count.div_ceil(AT_ONCE)).collect();
     let failed = on_all(&turns, |turn| {
         let from = first_seed() + turn * AT_ONCE;
         let drawn = sim::draw_fleets(from..(from + AT_ONCE).min(first_seed() + count));
         match &drawn {
-            Ok(said) => drop(done.fetch_add(*said, Relaxed)),
+            Ok(some) => all.lock().add(some),
             Err(failure) => println!("FAIL {failure}"),
         }
         drawn.is_ok()
     });
-    let seconds = begin.elapsed().as_secs_f64();
-    println!("{count} histories of a fleet, {} answers judged ({seconds:.0} s)", done.into_inner());
+    print!("{}", all.into_inner());
+    println!("histories of a fleet from seed {} on ({:.0} s)", first_seed(), begin.elapsed().as_secs_f64());
     println!("fleet: {} passed, {failed} failed", turns.len() - failed);
     failed
 }

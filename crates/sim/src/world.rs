@@ -19,6 +19,7 @@ use testkit_engine::{EngineModules, EngineSettings, Ground};
 use testkit_net::memory::MemoryEnd;
 use vrt::LoadedVcl;
 
+use crate::fleet::SimDisk;
 use crate::history::{SimEvent, SimHistory};
 use crate::script::SimScenario;
 
@@ -53,7 +54,7 @@ pub(crate) struct Birth {
 pub(crate) struct SimWorkerLine {
     /// The store's memory, and the journal.
     pub arena: Arc<File>,
-    pub journal: File,
+    pub journal: SimDisk,
     pub node: fleet::Node,
 }
 
@@ -76,7 +77,7 @@ impl SimWorld {
         let engine = ground.engine(settings);
         if let Some(SimWorkerLine { journal, node, .. }) = line {
             engine.cluster.join_fleet(node);
-            let former = worker::open_journal(&journal, false, &clock).expect("a journal in memory");
+            let former = worker::open_journal(|| Ok(journal.clone()), &clock).expect("a journal in memory");
             worker::adopt(Some(former), &engine);
         }
         let backends = testkit_engine::backends(&engine);

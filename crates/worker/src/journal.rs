@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use base::Clock;
 use cache::{Cache, Replay};
 use cli::handoff::WorkerStart;
 use disk::Bond;
-use storage::journal::{Journal, JournalEntry, JournalError, JournalFile};
+use storage::journal::{Journal, JournalEntry, JournalError, JournalFile, Medium};
 
 use crate::worker::Worker;
 
@@ -94,12 +95,22 @@ pub fn read(start: &WorkerStart, clock: &Clock) -> Option<FormerJournal> {
 /// The system's.
 pub fn open(file: &File, lasts: bool, clock: &Clock) -> Result<FormerJournal, JournalError> {
     let kind = if lasts { JournalFile::on_disk } else { JournalFile::in_memory };
-    let medium = || file.try_clone().map(kind);
+    open_on(|| file.try_clone().map(kind), clock)
+}
+
+/// Reads the journal on that medium, or begins one on an empty medium.
+///
+/// # Errors
+/// The system's.
+pub fn open_on<M: Medium + 'static>(
+    medium: impl Fn() -> io::Result<M>,
+    clock: &Clock,
+) -> Result<FormerJournal, JournalError> {
     let life = Replay::life(draw(), sys::process::boot_number().unwrap_or_default(), clock);
     let new = || -> Result<FormerJournal, JournalError> {
         Ok(FormerJournal { journal: Journal::format(medium()?)?, replay: Replay::nothing(life), is_known: false })
     };
-    let is_new = file.metadata()?.len() == 0;
+    let is_new = medium()?.is_empty()?;
     let understood = |(journal, entries): (Journal, Vec<JournalEntry>)| {
         let replay = Replay::read(&entries, life).ok_or(JournalError::Damaged)?;
         Ok(FormerJournal { journal, replay, is_known: true })

@@ -39,7 +39,7 @@ use tables::tags::Tag;
 
 pub use backends::Vmods;
 pub use fleet::Carrier;
-pub use journal::{FormerJournal, open as open_journal};
+pub use journal::{FormerJournal, open_on as open_journal};
 pub use worker::adopt;
 use worker::{Inheritance, Worker};
 

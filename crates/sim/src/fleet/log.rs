@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The log's server in a history, and connections to it, which break where it is drawn: before a question arrives, after it was
 //! carried out and before the answer comes, and between two entries of a batch. What overtakes another on the way is noticed by a connection,
-//! as NATS' is: it breaks. The log may lose what it has acknowledged, and one replica may lack entries. What is delivered comes late, as nodes take their steps late.
+//! as NATS' is: it breaks. The log may lose what it has acknowledged, one replica may lack entries or return other bits, and the log may become two for a
+//! while. What is delivered comes late, as nodes take their steps late.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -34,6 +35,8 @@ struct SimLogState {
     /// Connections of before the last cut or death are gone.
     lives: [u64; NODES],
     log: Log,
+    /// The log of the nodes on the other side, while it is split; the newest entry of before.
+    second: Option<(Log, [bool; NODES], u64)>,
     saved: Option<Log>,
     epochs: u64,
     /// Moment of the history from which on a node's connection has given it all that there was.
@@ -49,6 +52,24 @@ struct Log {
     trimmed: u64,
     entries: Vec<Logged>,
     holes: [BTreeSet<u64>; REPLICAS],
+    /// Bits that a replica returns otherwise, by the entry's number.
+    flips: [BTreeMap<u64, u64>; REPLICAS],
+}
+
+impl Log {
+    fn kept(&self) -> impl Iterator<Item = &Logged> {
+        self.entries.iter().skip(self.trimmed as usize)
+    }
+
+    /// An entry as a replica returns it.
+    fn text(&self, replica: usize, seq: u64, entry: &Logged) -> Vec<u8> {
+        let mut bytes = entry.bytes.clone();
+        if let Some(bit) = self.flips[replica].get(&seq) {
+            let at = bit % (bytes.len() as u64 * 8);
+            bytes.iter_mut().skip((at / 8) as usize).take(1).for_each(|byte| *byte ^= 1 << (at % 8));
+        }
+        bytes
+    }
 }
 
 #[derive(Clone)]
@@ -68,6 +89,7 @@ impl SimLogServer {
             is_cut: Default::default(),
             lives: Default::default(),
             log: Log::default(),
+            second: None,
             saved: None,
             epochs: 1,
             caught_up: Default::default(),
@@ -121,6 +143,10 @@ impl SimLogServer {
 
     pub fn trim(&self, count: u64) {
         self.change(|state| {
+            // docs/fleet.md promises nothing for what is trimmed while nodes that had read beyond it are cut off.
+            if state.second.is_some() {
+                return;
+            }
             state.log.trimmed = (state.log.trimmed + count).min(state.log.entries.len() as u64);
         });
     }
@@ -131,10 +157,13 @@ impl SimLogServer {
 
     pub fn put_back(&self) {
         let Some(saved) = self.state.lock().saved.clone() else { return };
+        // An operator does that to all servers.
+        self.unsplit(false);
         self.replace_by(saved);
     }
 
     pub fn replace(&self) {
+        self.unsplit(false);
         let epoch = self.state.lock().epochs;
         self.state.lock().epochs += 1;
         self.replace_by(Log { epoch, ..Log::default() });
@@ -155,9 +184,46 @@ impl SimLogServer {
         });
     }
 
+    pub fn flip(&self, replica: usize, back: u64, bit: u64) {
+        self.change(|state| {
+            let end = state.log.entries.len() as u64;
+            if let Some(seq) = end.checked_sub(back).filter(|seq| *seq > 0) {
+                state.log.flips[replica].insert(seq, bit);
+            }
+            state.lives.iter_mut().for_each(|life| *life += 1);
+        });
+    }
+
+    /// Splits the log: nodes whose bit is set write to another one, and read it.
+    pub fn split(&self, sides: u64) {
+        self.change(|state| {
+            if state.second.is_none() {
+                let log = state.log.clone();
+                let newest = log.entries.len() as u64;
+                state.second = Some((log, std::array::from_fn(|node| sides >> node & 1 == 1), newest));
+                state.lives.iter_mut().for_each(|life| *life += 1);
+            }
+        });
+    }
+
+    /// Ends the split: one of the two goes on, and the other one is discarded.
+    pub fn unsplit(&self, keeps_second: bool) {
+        let Some((second, _, newest)) = self.state.lock().second.take() else { return };
+        self.change(|state| {
+            if keeps_second {
+                state.log = second;
+            }
+            state.lives.iter_mut().for_each(|life| *life += 1);
+        });
+        let all = self.state.lock().log.entries.clone();
+        all.into_iter().skip(newest as usize).for_each(|entry| _ = self.note(Happening::Found { id: entry.id }));
+    }
+
     pub fn heal(&self) {
+        self.unsplit(false);
         self.change(|state| {
             state.log.holes = Default::default();
+            state.log.flips = Default::default();
             state.lives.iter_mut().for_each(|life| *life += 1);
         });
     }
@@ -204,8 +270,9 @@ impl SimLogServer {
     }
 }
 
+/// Ids of what one log had, and the other hasn't, or not any more.
 fn ids_beside(log: &Log, other: &Log) -> Vec<String> {
-    let is_there = |id: &String| other.entries.iter().any(|entry| entry.id == *id);
+    let is_there = |id: &String| other.kept().any(|entry| entry.id == *id);
     log.entries.iter().map(|entry| entry.id.clone()).filter(|id| !is_there(id)).collect()
 }
 
@@ -234,12 +301,21 @@ impl SimLogState {
         Err(LinkFault::new("the connection is gone"))
     }
 
-    fn append(&mut self, entry: &OutgoingEntry<'_>, id: &str) -> (u64, bool) {
-        let known = self.log.entries.iter().position(|known| known.key == entry.id).filter(|_| self.knows_ids);
+    fn log(&mut self, node: usize) -> &mut Log {
+        match &mut self.second {
+            Some((second, sides, _)) if sides[node] => second,
+            Some(_) | None => &mut self.log,
+        }
+    }
+
+    fn append(&mut self, node: usize, entry: &OutgoingEntry<'_>, id: &str) -> (u64, bool) {
+        let knows_ids = self.knows_ids;
+        let entries = &mut self.log(node).entries;
+        let known = entries.iter().position(|known| known.key == entry.id).filter(|_| knows_ids);
         let seq = known.unwrap_or_else(|| {
             let (key, id) = (entry.id.to_owned(), id.to_owned());
-            self.log.entries.push(Logged { key, id, bytes: entry.bytes.to_vec() });
-            self.log.entries.len() - 1
+            entries.push(Logged { key, id, bytes: entry.bytes.to_vec() });
+            entries.len() - 1
         });
         (seq as u64 + 1, known.is_none())
     }
@@ -265,8 +341,8 @@ impl FleetLink for Session {
     fn bounds(&mut self) -> Result<LogBounds, LinkFault> {
         self.check()?;
         self.seen = self.engine.history.len();
-        let state = self.engine.state.lock();
-        let log = &state.log;
+        let mut state = self.engine.state.lock();
+        let log = state.log(self.node);
         Ok(LogBounds { epoch: log.epoch.to_string(), first: log.trimmed + 1, last: log.entries.len() as u64 })
     }
 
@@ -286,10 +362,14 @@ impl FleetLink for Session {
                 Read::Entry(entry) => (entry.id, url_of(&entry.what)),
                 Read::Foreign(_) | Read::Unclear(_) | Read::Damaged => (String::new(), None),
             };
-            let (seq, is_new) = self.engine.state.lock().append(entry, &id);
+            let (seq, is_new) = self.engine.state.lock().append(self.node, entry, &id);
             if is_new {
                 let what = url.filter(|_| entry.id == id).map(|url| (self.node, url));
-                self.engine.note(Happening::Logged { node: self.node, id, seq, what });
+                self.engine.note(Happening::Logged { node: self.node, id: id.clone(), seq, what });
+                // Not yet for all: it may be on the side that is discarded.
+                if self.engine.state.lock().second.is_some() {
+                    self.engine.note(Happening::Lost { id });
+                }
             }
             results.push(Ok(seq));
         }
@@ -317,13 +397,14 @@ impl FleetLink for Session {
             return Err(LinkFault::new("something was lost on the way"));
         }
         let most = 1 + state.dice.below(4) as usize;
-        let from = self.from.max(state.log.trimmed + 1).max(1);
-        let there = (1..).zip(&state.log.entries).skip(from as usize - 1);
-        let there = there.filter(|(seq, _)| !state.log.holes[self.replica].contains(seq)).take(most);
+        let (replica, log) = (self.replica, state.log(self.node));
+        let from = self.from.max(log.trimmed + 1).max(1);
+        let there = (1..).zip(&log.entries).skip(from as usize - 1);
+        let there = there.filter(|(seq, _)| !log.holes[replica].contains(seq)).take(most);
         let entries: Vec<IncomingEntry> =
-            there.map(|(seq, entry)| IncomingEntry { seq, bytes: entry.bytes.clone() }).collect();
+            there.map(|(seq, entry)| IncomingEntry { seq, bytes: log.text(replica, seq, entry) }).collect();
         let end = entries.last().map_or(self.from.max(1), |entry| entry.seq + 1);
-        let left = (state.log.entries.len() as u64 + 1).saturating_sub(end);
+        let left = (log.entries.len() as u64 + 1).saturating_sub(end);
         if left == 0 {
             state.caught_up[self.node] = Some(self.seen);
         }

@@ -6,10 +6,12 @@
 //! The simulation leaves out threads, the protocols of NATS and Redis (`tests/e2e/cluster/fleet` has real servers of them), stores on disks, power cuts of a
 //! node (what a killed process has written stays).
 
+mod disk;
 mod log;
 mod model;
 mod node;
 mod plan;
+mod tally;
 
 use std::fmt;
 use std::future::Future;
@@ -27,6 +29,9 @@ use self::log::SimLogServer;
 use self::node::{Common, SimNode};
 use self::plan::{Act, Deed, NODES, SimFleetPlan, URLS};
 use testkit_engine::{Ground, leaked};
+
+pub(crate) use self::disk::SimDisk;
+pub use self::tally::FleetTally;
 
 use crate::FoundFault;
 use crate::history::{HistoryEntry, SimAnswer, SimEvent, SimHistory};
@@ -110,16 +115,16 @@ pub(crate) enum Happening {
     Agreed,
 }
 
-/// Draws a history of each seed: how many answers were judged.
+/// Draws a history of each seed, and sums them up.
 ///
 /// # Errors
 /// The first that isn't as it should be, as short as it can be.
-pub fn draw_fleets(seeds: Range<u64>) -> Result<u64, String> {
-    let fleet = Fleet::new();
-    seeds
-        .map(|seed| fleet.history(RunDraw { seed, fault: None }))
-        .sum::<Result<u64, Box<Failure>>>()
-        .map_err(|f| f.to_string())
+pub fn draw_fleets(seeds: Range<u64>) -> Result<FleetTally, String> {
+    let (fleet, mut all) = (Fleet::new(), FleetTally::default());
+    for seed in seeds {
+        all.add(&fleet.history(RunDraw { seed, fault: None }).map_err(|failure| failure.to_string())?);
+    }
+    Ok(all)
 }
 
 /// One history as text.
@@ -164,7 +169,7 @@ impl Fleet {
         Fleet { grounds: std::array::from_fn(|_| Ground::new()), counters: std::array::from_fn(|_| leaked()), scenario }
     }
 
-    fn history(&self, draw: RunDraw) -> Result<u64, Box<Failure>> {
+    fn history(&self, draw: RunDraw) -> Result<FleetTally, Box<Failure>> {
         let plan = SimFleetPlan::draw(draw.seed);
         let (finding, history) = self.attempt(draw, &plan);
         finding.map_err(|finding| self.shorten(draw, Failure { seed: draw.seed, finding, plan, history }))
@@ -186,8 +191,8 @@ impl Fleet {
         }
     }
 
-    /// Runs a plan, on a thread of its own, and judges what came of it: how many answers that were.
-    fn attempt(&self, draw: RunDraw, plan: &SimFleetPlan) -> (Result<u64, ModelFinding>, Vec<HistoryEntry>) {
+    /// Runs a plan, on a thread of its own, and judges what came of it.
+    fn attempt(&self, draw: RunDraw, plan: &SimFleetPlan) -> (Result<FleetTally, ModelFinding>, Vec<HistoryEntry>) {
         let (done, history) = std::thread::scope(|scope| {
             let simulated = scope.spawn(|| self.simulate(draw, plan)).join();
             simulated.unwrap_or_else(|panic| {
@@ -243,12 +248,19 @@ async fn run(network: &MemoryNetwork, common: &Common<'_>, nodes: &[SimNode<'_>]
             Deed::Stranger => common.engine.stranger(),
             Deed::LoseTail(count) => common.engine.lose_tail(*count),
             Deed::Hole { replica, back, count } => common.engine.hole(*replica, *back, *count),
+            Deed::Flip { replica, back, bit } => common.engine.flip(*replica, *back, *bit),
+            Deed::Split(sides) => common.engine.split(*sides),
+            Deed::Unsplit { keeps_second } => common.engine.unsplit(*keeps_second),
+            Deed::ClockJump { node, seconds } => nodes[*node].clock.set_ahead(*seconds as f64),
+            Deed::DiskFull(node) => nodes[*node].fill_disk(),
+            Deed::Pause { node, time } => nodes[*node].pause(*time),
         }
     }
     common.engine.start();
     common.engine.heal();
     for node in nodes {
         common.engine.cut(node.number, false);
+        node.pause(Duration::ZERO);
         node.start(true);
     }
     asked = beside(asked, rt::sleep(Duration::from_secs(30))).await;

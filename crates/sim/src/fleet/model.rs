@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use fleet::Gate;
 
-use super::Happening;
 use super::plan::{Deed, NODES, SimFleetPlan};
+use super::{FleetTally, Happening};
 use crate::history::{HistoryEntry, SimAnswer, SimEnd, SimEvent};
 use crate::model::ModelFinding;
 
@@ -100,33 +100,60 @@ struct Judge<'a> {
     agreed: Option<usize>,
 }
 
-/// Judges a whole history: how many answers those were.
+/// Judges a whole history, and counts.
 ///
 /// # Errors
 /// The first thing that is wrong with it.
-pub(crate) fn judge(history: &[HistoryEntry], plan: &SimFleetPlan) -> Result<u64, ModelFinding> {
+pub(crate) fn judge(history: &[HistoryEntry], plan: &SimFleetPlan) -> Result<FleetTally, ModelFinding> {
     restraint(history, plan)?;
     let judge = Judge::new(history)?;
     judge.exchanges.iter().try_for_each(|exchange| judge.exchange(exchange, history[exchange.asked].at))?;
-    Ok(judge.exchanges.len() as u64)
+    let mut tally = tally(history, plan);
+    (tally.histories, tally.answers) = (1, judge.exchanges.len() as u64);
+    tally.acknowledged = judge.acknowledged.len() as u64;
+    let is_gone = |ack: &&Acknowledged<'_>| ack.entries.iter().any(|entry| entry.is_gone);
+    tally.held_by_nobody = judge.acknowledged.iter().filter(is_gone).count() as u64;
+    Ok(tally)
+}
+
+fn tally(history: &[HistoryEntry], plan: &SimFleetPlan) -> FleetTally {
+    let mut tally = FleetTally::default();
+    for fault in plan.acts.iter().filter_map(|act| act.deed.fault()) {
+        *tally.faults.entry(fault).or_default() += 1;
+    }
+    let mut known = BTreeSet::new();
+    for entry in history {
+        match &entry.event {
+            SimEvent::Fleet(Happening::Lost { .. }) => tally.lost += 1,
+            SimEvent::Fleet(Happening::Logged { id, .. }) if !known.insert(id) => tally.restored += 1,
+            SimEvent::Fleet(Happening::GivenUp { why, .. }) => tally.give_up(why),
+            _ => {}
+        }
+    }
+    tally.without_loss = u64::from(tally.invalidated.is_empty());
+    tally
 }
 
 fn restraint(history: &[HistoryEntry], plan: &SimFleetPlan) -> Result<(), ModelFinding> {
     let is_beyond = |deed: &Deed| match deed {
-        Deed::Trim(_) | Deed::Replace | Deed::Stranger | Deed::Hole { .. } => true,
+        Deed::Trim(_) | Deed::Replace | Deed::Stranger | Deed::Hole { .. } | Deed::Flip { .. } => true,
+        Deed::ClockJump { .. } | Deed::DiskFull(_) => true,
         Deed::Start { with_store, .. } => !with_store,
         _ => false,
     };
     let until = plan.acts.iter().find(|act| is_beyond(&act.deed)).map_or(Duration::MAX, |act| act.at);
     let mut until = if plan.held == fleet::HELD && plan.knows_ids { until } else { Duration::ZERO };
     let mut left = BTreeSet::new();
-    // A replica without an entry looks like a log that has lost it.
-    let has_holes = plan.acts.iter().any(|act| matches!(act.deed, Deed::Hole { .. }));
-    let (mut makers, mut lost) = (BTreeMap::new(), BTreeSet::new());
+    // A replica without an entry, or with another one, looks like a log that has lost it.
+    let has_holes = plan.acts.iter().any(|act| matches!(act.deed, Deed::Hole { .. } | Deed::Flip { .. }));
+    let (mut makers, mut lost, mut twice) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
     for (at, entry) in history.iter().enumerate() {
         let SimEvent::Fleet(happening) = &entry.event else { continue };
         match happening {
             Happening::Logged { node, id, .. } => {
+                if makers.contains_key(id) {
+                    twice.insert(id);
+                }
                 let maker = *makers.entry(id).or_insert(*node);
                 left.insert(id);
                 // Entries of strangers are named by their marks.
@@ -139,14 +166,15 @@ fn restraint(history: &[HistoryEntry], plan: &SimFleetPlan) -> Result<(), ModelF
             Happening::Lost { id } => {
                 lost.insert(id);
                 left.remove(id);
-                if left.is_empty() {
-                    // Nothing identifies a log without entries, before a node has read one, or once all are lost.
+                if left.iter().all(|id| twice.contains(id)) {
+                    // Nothing identifies a log without entries, before a node has read one, or once all are lost. Of an entry that
+                    // was appended twice, nodes know the second one.
                     until = Duration::ZERO;
                 }
             }
             Happening::Found { id } => _ = left.insert(id),
             Happening::GivenUp { node, why } if entry.at < until => {
-                let allowed = ["can't be reached", "it is unknown which", "nobody knows whether"];
+                let allowed = ["says so", "can't be reached", "it is unknown which", "nobody knows whether"];
                 if !allowed.iter().any(|allowed| why.contains(allowed)) {
                     let what = format!("node {node} at {at}: {why}");
                     return Err(ModelFinding::new("nothing is given up for what nodes hold", what));

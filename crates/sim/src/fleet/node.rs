@@ -17,6 +17,7 @@ use net::Address;
 use tables::counters::Fleet as Counters;
 
 use super::Happening;
+use super::disk::SimDisk;
 use super::log::SimLogServer;
 use super::plan::{SimFleetPlan, URLS};
 use testkit_engine::Ground;
@@ -43,26 +44,48 @@ pub(crate) struct Common<'a> {
 
 pub(crate) struct SimNode<'a> {
     pub number: usize,
+    /// The wall clock of this node alone.
+    pub clock: Clock,
+    /// The node neither appends nor follows before that moment.
+    paused: Rc<Cell<Duration>>,
     common: &'a Common<'a>,
     ground: &'a Ground,
     counters: &'static Counters,
     alive: RefCell<Option<Alive>>,
-    left: RefCell<Option<(Arc<File>, File)>>,
+    left: RefCell<Option<Left>>,
     lives: Rc<Cell<u64>>,
+}
+
+/// A dead worker's remains.
+struct Left {
+    arena: Arc<File>,
+    journal: SimDisk,
+    /// The journal has all that was written into it.
+    is_complete: bool,
 }
 
 struct Alive {
     world: Rc<SimWorld>,
     node: fleet::Node,
     arena: Arc<File>,
-    journal: File,
+    journal: SimDisk,
     sessions: Vec<rt::JoinHandle<()>>,
 }
 
 impl<'a> SimNode<'a> {
     pub fn new(number: usize, common: &'a Common<'a>, ground: &'a Ground, counters: &'static Counters) -> Self {
-        let (alive, left, lives) = Default::default();
-        SimNode { number, common, ground, counters, alive, left, lives }
+        let (alive, left, lives, paused) = Default::default();
+        let clock = common.clock.beside();
+        SimNode { number, clock, paused, common, ground, counters, alive, left, lives }
+    }
+
+    /// The disk of its journal is full, as long as this worker lives.
+    pub fn fill_disk(&self) {
+        self.alive.borrow().iter().for_each(|alive| alive.journal.fill());
+    }
+
+    pub fn pause(&self, time: Duration) {
+        self.paused.set(now(&self.clock) + time);
     }
 
     fn note(&self, what: Happening) {
@@ -78,13 +101,17 @@ impl<'a> SimNode<'a> {
         if self.alive.borrow().is_some() {
             return;
         }
-        let Common { scenario, plan, seed, begin, clock, history, engine } = self.common;
+        let Common { scenario, plan, seed, begin, history, engine, .. } = self.common;
+        let clock = &self.clock;
+        let nothing = || {
+            let journal = SimDisk::new(in_memory("journal")).expect("a descriptor");
+            Left { arena: Arc::new(in_memory("arena")), journal, is_complete: false }
+        };
         let left = self.left.take().filter(|_| with_store);
-        let has_store = left.is_some();
-        let (arena, journal) = left.unwrap_or_else(|| (Arc::new(in_memory("arena")), in_memory("journal")));
+        let Left { arena, journal, is_complete: has_store } = left.unwrap_or_else(nothing);
         let draw = SimDice::for_thing(*seed, "process", self.number as u64 * 1000 + self.lives.get()).next();
         let node = fleet::Node::simulated(settings(plan, self.number), draw, plan.held, moments(*begin, clock));
-        let line = SimWorkerLine { arena: arena.clone(), journal: again(&journal), node: node.clone() };
+        let line = SimWorkerLine { arena: arena.clone(), journal: journal.clone(), node: node.clone() };
         let birth = Birth { clock: clock.clone(), history: history.clone(), line: Some(line) };
         self.lives.set(self.lives.get() + 1);
         let world = Rc::new(SimWorld::born(self.ground, scenario, *seed ^ self.lives.get(), birth));
@@ -103,7 +130,8 @@ impl<'a> SimNode<'a> {
         let appender = node.appender(door.clone(), witness.clone());
         let follower = node.follower(door, witness, position);
         let dice = |thing| SimDice::for_thing(*seed, thing, self.number as u64 * 1000 + self.lives.get());
-        let life = Life { now: self.lives.get(), all: self.lives.clone(), begin: *begin, clock: clock.clone() };
+        let (all, paused) = (self.lives.clone(), self.paused.clone());
+        let life = Life { now: self.lives.get(), all, paused, begin: *begin, clock: clock.clone() };
         drop(rt::spawn(follow(life.clone(), follower, dice("follower"), engine.clone(), self.number)));
         drop(rt::spawn(append(life.clone(), appender, dice("appender"), node.clone())));
         drop(rt::spawn(keep_house(life, world.clone())));
@@ -114,7 +142,9 @@ impl<'a> SimNode<'a> {
         let Some(alive) = self.alive.borrow_mut().take() else { return };
         self.note(Happening::Killed { node: self.number });
         self.lives.set(self.lives.get() + 1);
-        *self.left.borrow_mut() = Some((Arc::new(copy(&alive.arena)), copy(&alive.journal)));
+        let journal = SimDisk::new(copy(alive.journal.bytes())).expect("a descriptor");
+        let is_complete = !alive.journal.has_refused();
+        *self.left.borrow_mut() = Some(Left { arena: Arc::new(copy(&alive.arena)), journal, is_complete });
         alive.sessions.iter().for_each(rt::JoinHandle::abort);
         alive.node.end();
         self.common.engine.forget(self.number);
@@ -156,10 +186,6 @@ fn in_memory(name: &str) -> File {
     sys::fd::memfd(name).expect("room in memory")
 }
 
-fn again(file: &File) -> File {
-    file.try_clone().expect("a descriptor")
-}
-
 /// A copy of what a death leaves: the bytes as they are, the holes of a long file aside.
 fn copy(file: &File) -> File {
     let into = in_memory("left");
@@ -179,12 +205,15 @@ fn copy(file: &File) -> File {
 struct Life {
     now: u64,
     all: Rc<Cell<u64>>,
+    paused: Rc<Cell<Duration>>,
     begin: Instant,
     clock: Clock,
 }
 
 impl Life {
-    fn is_over(&self) -> bool {
+    /// Waits for the end of a pause; whether it is over.
+    async fn is_over(&self) -> bool {
+        rt::sleep(self.paused.get().saturating_sub(now(&self.clock))).await;
         self.all.get() != self.now
     }
 }
@@ -198,7 +227,7 @@ async fn follow(life: Life, mut follower: fleet::Follower, mut dice: SimDice, en
     let (moment, bell) = (moments(life.begin, &life.clock), engine.bell(number));
     loop {
         dally(&mut dice).await;
-        if life.is_over() {
+        if life.is_over().await {
             return;
         }
         let due = follower.step().saturating_duration_since(moment());
@@ -217,7 +246,7 @@ async fn append(life: Life, mut appender: fleet::Appender, mut dice: SimDice, no
         if dice.one_in(2) {
             dally(&mut dice).await;
         }
-        if life.is_over() {
+        if life.is_over().await {
             return;
         }
         let (due, seen) = (appender.step().saturating_duration_since(moment()), appender.seen());
@@ -231,7 +260,7 @@ async fn keep_house(life: Life, world: Rc<SimWorld>) {
     const TICK: Duration = Duration::from_millis(500);
     loop {
         rt::sleep(TICK).await;
-        if life.is_over() {
+        if life.all.get() != life.now {
             return;
         }
         world.keep_house();
@@ -255,6 +284,9 @@ impl Witness {
 impl Applier for Witness {
     fn apply(&self, entry: &FleetEntry) -> Result<(), String> {
         self.inner.apply(entry)?;
+        if let Invalidation::All(_) = &entry.what {
+            self.note(Happening::GivenUp { node: self.node, why: format!("{} says so", entry.node) });
+        }
         self.note(Happening::CarriedOut { node: self.node, id: entry.id.clone(), url: url_of(&entry.what) });
         Ok(())
     }

@@ -61,7 +61,31 @@ pub(crate) enum Deed {
         back: u64,
         count: u64,
     },
+    /// One replica returns an entry, so many before the end, with another bit. All connections break.
+    Flip {
+        replica: usize,
+        back: u64,
+        bit: u64,
+    },
+    /// The log becomes two, each with the nodes on its side, of which the bits of a number tell ...
+    Split(u64),
+    /// ... and one of them is the log from then on.
+    Unsplit {
+        keeps_second: bool,
+    },
     Stranger,
+    /// A node's wall clock is so many seconds ahead of the others', or behind.
+    ClockJump {
+        node: usize,
+        seconds: i64,
+    },
+    /// The disk of a node's journal is full until the node starts again.
+    DiskFull(usize),
+    /// A node neither appends nor follows for so long.
+    Pause {
+        node: usize,
+        time: Duration,
+    },
 }
 
 impl SimFleetPlan {
@@ -94,7 +118,7 @@ impl Deed {
     fn draw(dice: &mut SimDice) -> Deed {
         let node = dice.below(NODES as u64) as usize;
         let url = *dice.pick(&URLS);
-        match dice.below(100) {
+        match dice.below(106) {
             0..=49 => Deed::Ask { node, method: "GET", url },
             50..=62 => Deed::Ask { node, method: "PURGE", url },
             63..=68 => Deed::Ask { node, method: "BAN", url },
@@ -114,12 +138,49 @@ impl Deed {
                 _ => Deed::Stranger,
             },
             97..=98 => Deed::LoseTail(1 + dice.below(5)),
-            _ => Deed::Hole {
+            99 => Deed::Hole {
                 replica: dice.below(REPLICAS as u64) as usize,
                 back: dice.below(6),
                 count: 1 + dice.below(3),
             },
+            100 => {
+                Deed::Flip { replica: dice.below(REPLICAS as u64) as usize, back: dice.below(6), bit: dice.below(4096) }
+            }
+            101 => Deed::Split(1 + dice.below((1 << NODES) - 2)),
+            102 => Deed::Unsplit { keeps_second: dice.one_in(2) },
+            103 => Deed::ClockJump { node, seconds: Deed::jump(dice) },
+            104 => Deed::DiskFull(node),
+            _ => Deed::Pause { node, time: Duration::from_millis(dice.below(12_000)) },
         }
+    }
+
+    /// Seconds to half a day: from one to another it isn't as long as entries are held.
+    fn jump(dice: &mut SimDice) -> i64 {
+        let most = *dice.pick(&[10, 7200, 40_000]);
+        let seconds = dice.below(most) as i64;
+        if dice.one_in(2) { seconds } else { -seconds }
+    }
+
+    /// The name of a fault, for sums.
+    pub fn fault(&self) -> Option<&'static str> {
+        Some(match self {
+            Deed::Ask { .. } | Deed::Start { .. } | Deed::Join(_) | Deed::EngineStarts | Deed::Save => return None,
+            Deed::Unsplit { .. } => return None,
+            Deed::Kill(_) => "a node is killed",
+            Deed::Cut(_) => "a node is cut off",
+            Deed::EngineDies => "the log's server dies",
+            Deed::Trim(_) => "the log is trimmed",
+            Deed::PutBack => "a backup of the log is restored",
+            Deed::Replace => "the log is replaced by an empty one",
+            Deed::LoseTail(_) => "the log loses its newest entries",
+            Deed::Hole { .. } => "one replica lacks entries",
+            Deed::Flip { .. } => "one replica returns another bit",
+            Deed::Split(_) => "the log is split",
+            Deed::Stranger => "a stranger writes",
+            Deed::ClockJump { .. } => "a node's clock jumps",
+            Deed::DiskFull(_) => "the disk of a node's journal is full",
+            Deed::Pause { .. } => "a node pauses",
+        })
     }
 }
 
