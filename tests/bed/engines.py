@@ -157,21 +157,36 @@ class Nats(Engine):
 
 
 class Cluster:
-    """Three servers of NATS with one log on all of them."""
+    """Three servers of NATS with one log on all of them. `users`: each server is another user's, by whom a packet filter tells them apart."""
 
     kind = "NATS x 3"
 
-    def __init__(self, _secure=False):
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="lacquer-fleet."))
-        self.ports, routes = [free_port() for _ in range(3)], [free_port() for _ in range(3)]
-        self.procs = []
+    def __init__(self, _secure=False, users=None):
+        self.dir, self.users = pathlib.Path(tempfile.mkdtemp(prefix="lacquer-fleet.")), users
+        os.chmod(self.dir, 0o755)
+        self.ports, self.routes = [free_port() for _ in range(3)], [free_port() for _ in range(3)]
+        self.procs = [None] * 3
         for n in range(3):
             (self.dir / f"conf{n}").write_text(
-                f'server_name: s{n}\nlisten: "127.0.0.1:{self.ports[n]}"\njetstream {{ store_dir: "{self.dir}/data{n}" }}\n'
-                f'cluster {{ name: c, listen: "127.0.0.1:{routes[n]}", routes: [{", ".join(f"nats://127.0.0.1:{r}" for r in routes)}] }}\n')
-            with open(self.dir / f"log{n}", "wb") as log:
-                self.procs.append(subprocess.Popen(["nats-server", "-c", str(self.dir / f"conf{n}")], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                                   preexec_fn=die_with_parent))
+                f'server_name: s{n}\nlisten: "127.0.0.1:{self.ports[n]}"\njetstream {{ store_dir: "{self.data(n)}" }}\n'
+                f'cluster {{ name: c, listen: "127.0.0.1:{self.routes[n]}", routes: [{", ".join(f"nats://127.0.0.1:{r}" for r in self.routes)}] }}\n')
+            self.start(n)
+
+    def data(self, n):
+        return self.dir / f"data{n}"
+
+    def start(self, n):
+        self.data(n).mkdir(exist_ok=True)
+        as_user = {"user": self.users[n], "group": self.users[n], "extra_groups": []} if self.users else {}
+        if self.users:
+            subprocess.run(["chown", "-R", f"{self.users[n]}:{self.users[n]}", self.data(n)], check=True)
+        with open(self.dir / f"log{n}", "ab") as log:
+            self.procs[n] = subprocess.Popen(["nats-server", "-c", str(self.dir / f"conf{n}")], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                             preexec_fn=die_with_parent, **as_user)
+
+    def end(self, n, number=signal.SIGKILL):
+        self.procs[n].send_signal(number)
+        self.procs[n].wait()
 
     @property
     def settings(self):
@@ -198,9 +213,16 @@ class Cluster:
             proc.wait()
         shutil.rmtree(self.dir, ignore_errors=True)
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
 
 class Redis(Engine):
     kind, schemes = "Redis", ("redis", "rediss")
+    more = ()  # words behind the command
 
     def command(self):
         words = ["redis-server", "--dir", str(self.data), "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--bind", "127.0.0.1"]
@@ -210,7 +232,7 @@ class Redis(Engine):
         if self.rights:
             commands = "xadd xread xinfo wait role get set getrange pttl sadd srem srandmember watch unwatch multi exec".split()
             words += ["--user", "u", "on", f">{PASSWORD}", f"~lacquer:{{{self.rights}}}*", *(f"+{c}" for c in commands), "--user", "default", "off"]
-        return [*words, "--port", str(self.port)]
+        return [*words, "--port", str(self.port), *self.more]
 
     def is_up(self):
         """It has read its file."""
@@ -221,6 +243,13 @@ class Redis(Engine):
         with socket.create_connection(("127.0.0.1", self.port), LIMIT) as s:
             s.sendall(b"*%d\r\n%s" % (len(words), line))
             return s.makefile("rb").readline()
+
+    def info(self):
+        """All that INFO says of replication."""
+        with socket.create_connection(("127.0.0.1", self.port), LIMIT) as s:
+            s.sendall(b"INFO replication\r\n")
+            f = s.makefile("rb")
+            return f.read(int(f.readline()[1:]))
 
     def append(self, name, payload):
         assert self.ask("XADD", f"lacquer:{{{name}}}", "0-*", "e", payload).startswith(b"$")
@@ -242,3 +271,38 @@ class Redis(Engine):
 
     def make_room(self):
         assert self.ask("CONFIG", "SET", "maxmemory", 0) == b"+OK\r\n"
+
+
+class RedisPair:
+    """A Redis and its replica, which must have an entry before it is acknowledged."""
+
+    kind = "Redis x 2"
+
+    def __init__(self, _secure=False):
+        self.first = Redis()
+        master = str(self.first.port)
+
+        class Second(Redis):
+            more = ("--replicaof", "127.0.0.1", master)
+
+        self.second = Second()
+        if not until(LIMIT, self.is_linked):
+            raise SystemExit("the replica doesn't follow")
+
+    def is_linked(self):
+        """The replica has all and takes what comes."""
+        return b"master_link_status:up" in self.second.info()
+
+    @property
+    def settings(self):
+        return f"{self.first.settings},redis://127.0.0.1:{self.second.port},replicas=1"
+
+    def close(self):
+        self.second.close()
+        self.first.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
