@@ -39,6 +39,10 @@ LIMIT = 60  # seconds; it only ends what hangs
 AGES = {"/old": "Age: 2000\r\n", "/young": "Age: 480\r\n"}
 
 
+# A node spreads so many bans at the same time.
+SPREADS = 64
+
+
 class Pages:
     """An origin whose bodies are their versions. A version is counted up before what is served of the older one is invalidated."""
 
@@ -187,7 +191,7 @@ def everywhere(report, o, make):
 
 
 def spread(report, o, make):
-    """A spread ban is one entry, which each node spreads; it is cancelled on one node."""
+    """A spread ban is one entry, which each node spreads; it is cancelled on one node. A node that spreads too many makes objects stale at once."""
     hit = [p for p in PATHS if p.endswith("5")]
     with Fleet(o, make, 2) as f:
         report.check(f.follow(), "all nodes follow the log")
@@ -204,6 +208,18 @@ def spread(report, o, make):
         a.v.cli.ask("ban over=1s obj.tag == k5")
         report.check(until(LIMIT, lambda: not a.walk(hit) + b.walk(hit)), "both have renewed what it means")
         report.check(f.pages.asked - before == 2 * len(hit), f"each of them once: {f.pages.asked - before}")
+        report.check(until(LIMIT, lambda: not any("k5" in node.v.cli.ask("ban.spreads") for node in f.nodes)), "that one is over")
+        # The other one still spreads what was cancelled here.
+        for n in range(SPREADS - 1):
+            a.v.cli.ask(f"ban over=7d obj.http.x-url == /nothing{n}")
+        status, text = b.v.cli.ask_raw("ban over=7d obj.http.x-url == /more")
+        report.check(status == 300 and b.follows(), f"the other one spreads as many as it may: {status} {text}")
+        report.check(not a.walk(PATHS) + b.walk(PATHS), "both are filled again")
+        f.pages.change(*(p for p in PATHS if p.endswith("4")))
+        a.v.cli.ask("ban over=7d obj.tag == k4")
+        report.check(until(LIMIT, lambda: "a spread ban of n0 makes its objects stale at once" in b.output()), f"it says so: {b.output()[-500:]}")
+        report.check(not b.walk(PATHS), "and they are")
+        report.check(len(a.walk(PATHS)) == 3 and "stale at once" not in a.output(), "the first one has room, and spreads it")
 
 
 def examined(o, node, *more):
