@@ -54,7 +54,6 @@ pub const FAULTS: &[PlantedFault] = &[
     fault("an entry taken for another one by its number", FLEET),
     fault("a loss for which everything is given up", FLEET),
     fault("an entry that wasn't lost and is appended again", FLEET),
-    fault("an entry that is carried out although it was damaged", FLEET),
 ];
 
 const fn fault(name: &'static str, scenario: &'static str) -> PlantedFault {
