@@ -239,14 +239,16 @@ impl Follower {
             }
             FollowVerdict::Begin { gap } => {
                 known.clear();
-                self.begin(gap);
+                self.begin(gap, bounds.last);
                 // Another log counts anew; of this one all is behind the position.
                 self.shared.newest_own.fetch_min(bounds.last, SeqCst);
                 self.position = Some(Position { epoch: bounds.epoch.clone(), seq: bounds.last, mark: None });
                 // The last one once more: by it the log is known again.
                 given_up = bounds.last;
                 let told = self.lost_before.map(|before| before.max(told_from(&bounds)).min(bounds.last));
-                (told.unwrap_or(bounds.last).max(1), None)
+                // The log may have other entries by now where this node holds some.
+                let held = self.shared.held.lock().earliest(&bounds).map(|held| held.max(told_from(&bounds)));
+                (told.into_iter().chain(held).min().unwrap_or(bounds.last).max(1), None)
             }
         };
         let applied = self.position.as_ref().map_or(0, |position| position.seq);
@@ -374,9 +376,11 @@ impl Follower {
     fn take_entry(&mut self, followed: &mut Followed, seq: u64, bytes: &[u8]) -> Result<(), End> {
         let is_alarm = |read: &Read| matches!(read, Read::Entry(FleetEntry { what: Invalidation::All(_), .. }));
         if seq < followed.given_up {
-            if is_alarm(&FleetEntry::read(bytes)) && self.lost_before.take().is_some() {
-                self.change_held(|held, _| held.is_told().into_iter().collect());
-            }
+            let is_told = is_alarm(&FleetEntry::read(bytes)) && self.lost_before.take_if(|from| seq >= *from).is_some();
+            self.change_held(|held, losses| {
+                let told = if is_told { held.is_told() } else { None };
+                held.compare(seq, mark(bytes), losses).into_iter().chain(told).collect()
+            });
             return Ok(());
         }
         let before = followed.last.max(self.position.as_ref().map(|position| position.seq)).unwrap_or(0);
@@ -442,27 +446,27 @@ impl Follower {
         }
     }
 
-    fn begin(&mut self, gap: Option<Gap>) {
+    fn begin(&mut self, gap: Option<Gap>, last: u64) {
         match gap {
-            Some(gap) => self.forsake(&gap),
+            Some(gap) => self.forsake(&gap, last),
             None => {
                 if self.applier.has_objects() {
                     self.give_up("it is unknown which entries of the log were missed");
                 }
-                self.change_held(|held, losses| held.forsake(None, String::new(), "", losses));
+                self.change_held(|held, losses| held.forsake(None, last, String::new(), "", losses));
             }
         }
     }
 
     /// Gives up what is stored, and has other nodes do so where they may not notice: not for a position that is days
     /// old, as theirs isn't.
-    fn forsake(&mut self, gap: &Gap) {
+    fn forsake(&mut self, gap: &Gap, last: u64) {
         self.give_up(&gap.why);
         let is_recent = self.was_followed || self.shared.held.lock().newest() > 0;
         let gap = &Gap { lost_before: gap.lost_before.filter(|_| is_recent), ..gap.clone() };
         let alarm = self.shared.word("alarm", self.shared.entries.fetch_add(1, Relaxed));
         let node = &self.shared.settings.node;
-        self.change_held(|held, losses| held.forsake(Some(gap), alarm.clone(), node, losses));
+        self.change_held(|held, losses| held.forsake(Some(gap), last, alarm.clone(), node, losses));
         if gap.lost_before.is_some() {
             self.lost_before = gap.lost_before;
             // The invalidation holds here already.
@@ -565,7 +569,7 @@ impl Follower {
         let (wait, stale) = (self.shared.settings.wait, self.shared.settings.stale);
         if let Some(gap) = self.gap.take() {
             // Nobody knows when the log comes back: until then only what is fetched from now on may be found.
-            self.forsake(&gap);
+            self.forsake(&gap, u64::MAX);
         }
         if !self.was_open {
             if self.shared.since(self.begun) < wait {

@@ -242,6 +242,20 @@ impl Held {
         entry.is_some_and(|entry| entry.form.mark == mark)
     }
 
+    /// The number of the oldest entry here that a log of these bounds may have.
+    pub fn earliest(&self, bounds: &LogBounds) -> Option<u64> {
+        let mut places = self.places.range(bounds.first..);
+        places.next().map(|(seq, _)| *seq).filter(|seq| *seq <= bounds.last)
+    }
+
+    /// The log has an entry with that mark under that number.
+    pub fn compare(&mut self, seq: u64, mark: u64, losses: &Losses<'_>) -> Vec<HeldRecord> {
+        match self.places.contains_key(&seq) && !self.is_at(seq, mark) {
+            true => self.lose_between(seq, seq, losses),
+            false => Vec::new(),
+        }
+    }
+
     pub fn lose_between(&mut self, from: u64, to: u64, losses: &Losses<'_>) -> Vec<HeldRecord> {
         if from > to || base::failpoint::fault("an entry that the log has lost and nobody misses") {
             return Vec::new();
@@ -268,19 +282,27 @@ impl Held {
         changed
     }
 
-    /// Everything was invalidated on this node: the numbers don't mean anything any more. If entries were lost that
-    /// nobody may hold, all nodes have to do the same. Otherwise the log has, or had for long enough, what was read
-    /// there: an own entry alone that never was may be missing.
-    pub fn forsake(&mut self, gap: Option<&Gap>, alarm: String, node: &str, losses: &Losses<'_>) -> Vec<HeldRecord> {
-        let logged: Vec<String> = std::mem::take(&mut self.places).into_values().collect();
+    /// Everything was invalidated on this node. If entries were lost that nobody may hold, all nodes have to do the same,
+    /// and the numbers don't mean anything any more. Otherwise this node goes on holding what it has read: a log that was
+    /// trimmed may yet be restored from a backup of before. Own entries that were never read are lost,
+    /// and so are entries beyond `last`, where the log ends.
+    pub fn forsake(
+        &mut self,
+        gap: Option<&Gap>,
+        last: u64,
+        alarm: String,
+        node: &str,
+        losses: &Losses<'_>,
+    ) -> Vec<HeldRecord> {
         if gap.is_none_or(|gap| gap.lost_before.is_none()) {
             let is_forgotten = base::failpoint::fault("an entry that wasn't lost and is appended again");
             let was_read = |id: &String| self.entries.get(id).is_some_and(|entry| entry.was_read && !is_forgotten);
-            let (read, unread): (Vec<String>, Vec<String>) = logged.into_iter().partition(was_read);
-            unread.iter().for_each(|id| self.lose(id, losses));
-            let unread: Vec<HeldRecord> = unread.iter().filter_map(|id| self.record(id, losses.now)).collect();
-            return read.iter().filter_map(|id| self.remove(id)).chain(unread).collect();
+            let is_lost = |(seq, id): &(&u64, &String)| **seq > last || !was_read(id);
+            let lost: Vec<String> = self.places.iter().filter(is_lost).map(|(_, id)| id.clone()).collect();
+            lost.iter().for_each(|id| self.lose(id, losses));
+            return lost.iter().filter_map(|id| self.record(id, losses.now)).collect();
         }
+        let logged: Vec<String> = std::mem::take(&mut self.places).into_values().collect();
         let owed: Vec<String> = std::mem::take(&mut self.owed).into_iter().collect();
         let is_past = |held: &HeldEntry| !matches!(held.state, HeldState::Queued);
         let old = logged.into_iter().chain(owed).filter(|id| self.entries.get(id).is_some_and(is_past));
@@ -389,6 +411,8 @@ impl Held {
         if !matches!(entry.state, HeldState::Lost(..)) {
             entry.state = losses.lost(&entry.form);
             entry.losses += 1;
+            // Where it comes again, nobody has read it yet.
+            entry.was_read = false;
             self.owed.insert(id.to_owned());
         }
     }

@@ -237,6 +237,36 @@ fn entries_that_were_refused_leave_nothing() {
     assert!(held.ordered() < 100, "{}", held.ordered());
 }
 
+#[test]
+fn what_a_trimmed_log_had_is_appended_again_once_an_older_state_of_it_is_restored() {
+    // The node finds the log without any entry, or in the midst of entries, when it then can't reach it.
+    for is_empty in [true, false] {
+        let nodes = Nodes::new();
+        let (mut a, mut b) = (nodes.node("a", HELD, None), nodes.node("b", HELD, None));
+        nodes.log.named("one");
+        nodes.settle(&mut [&mut a, &mut b]);
+        ["two", "three"].iter().for_each(|why| _ = nodes.log.named(why));
+        nodes.settle(&mut [&mut a]);
+        let _ = b.seen();
+        if is_empty {
+            nodes.log.set_away(true);
+            a.follower.step();
+            nodes.log.change(|kept| kept.first = 4);
+            nodes.come_back(&mut [&mut a]);
+        } else {
+            ["four", "five"].iter().for_each(|why| _ = nodes.log.named(why));
+            nodes.log.change(|kept| kept.first = 5);
+            (0..3).for_each(|_| _ = a.follower.step());
+        }
+        assert_eq!(a.node.status().gaps, 1, "{is_empty}");
+        nodes.go_back(1, &["other", "another", "third"]);
+        nodes.log.change(|kept| kept.first = 1);
+        nodes.come_back(&mut [&mut a, &mut b]);
+        let seen = b.seen();
+        assert!(["two", "three"].iter().all(|why| seen.contains(&(*why).to_owned())), "{is_empty}: {seen:?}");
+    }
+}
+
 /// A successor of `former` that starts after so many hours.
 fn successor(nodes: &Nodes, former: &Stepped, hours: u64) -> Stepped {
     let mut held = former.witness.held.lock();
