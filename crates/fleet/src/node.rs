@@ -519,7 +519,7 @@ impl Shared {
 
     fn refuse(&self, entry: Waiting) {
         match entry.until {
-            None => self.held.lock().refused_again(&entry.id, self.now() + OTHERS_DELAY, entry.pending),
+            None => _ = self.held.lock().refused_again(&entry.id, None, self.now() + OTHERS_DELAY, entry.pending),
             Some(_) => entry.outcome.set(Err(self.away("too much waits for it"))),
         }
     }

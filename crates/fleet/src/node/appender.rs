@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use super::{Reach, Shared, Waiting};
-use crate::{Applier, Connect, FleetLink, LinkFault, LogBounds, OutgoingEntry};
+use crate::{Applier, Connect, FleetLink, LinkFault, LogBounds, OutgoingEntry, mark};
 
 const BATCH: usize = 256;
 /// Between two looks at the log's end.
@@ -200,15 +200,18 @@ impl Appender {
     }
 
     fn settle(&self, batch: Vec<Waiting>, results: Vec<Result<u64, LinkFault>>) {
-        let appended = results.iter().filter(|result| result.is_ok()).count() as u64;
-        let is_restored =
-            |(entry, result): &(&Waiting, &Result<u64, LinkFault>)| entry.until.is_none() && result.is_ok();
-        let restored = batch.iter().zip(&results).filter(is_restored).count() as u64;
+        let count = |counts: &dyn Fn(&Waiting, bool) -> bool| {
+            batch.iter().zip(&results).filter(|(entry, result)| counts(entry, result.is_ok())).count() as u64
+        };
+        let appended = count(&|_, is_there| is_there);
+        let restored = count(&|entry, is_there| is_there && entry.until.is_none());
+        // Nobody asked for those that are appended again.
+        let refused = count(&|entry, is_there| !is_there && entry.until.is_some());
         let head = results.iter().filter_map(|result| result.as_ref().ok()).max().copied().unwrap_or(0);
         self.shared.change(&*self.applier, |status| {
             status.appended += appended;
             status.restored += restored;
-            status.refused += results.len() as u64 - appended;
+            status.refused += refused;
             status.head = status.head.max(head);
         });
         self.shared.newest_own.fetch_max(head, SeqCst);
@@ -235,8 +238,11 @@ impl Appender {
     }
 
     fn put_off(&self, entry: Waiting) {
-        let until = self.shared.now() + LOOK;
-        self.shared.held.lock().refused_again(&entry.id, until, entry.pending);
+        let (until, sent) = (self.shared.now() + LOOK, mark(&entry.bytes));
+        let is_there = self.shared.held.lock().refused_again(&entry.id, Some(sent), until, entry.pending);
+        if is_there {
+            self.shared.change(&*self.applier, |status| status.restored += 1);
+        }
     }
 
     /// Until the next attempt, or until somebody's time is over: those whose is are told that it is in vain.
@@ -260,7 +266,8 @@ impl Appender {
         if expired.is_empty() {
             return;
         }
-        self.shared.change(&*self.applier, |status| status.refused += expired.len() as u64);
+        let refused = expired.iter().filter(|entry| entry.until.is_some()).count() as u64;
+        self.shared.change(&*self.applier, |status| status.refused += refused);
         let why = match &self.shared.status.lock().append {
             Reach::Up(_) => "it takes too long".to_owned(),
             Reach::Away(_, why) => why.clone(),

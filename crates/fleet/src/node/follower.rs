@@ -401,6 +401,9 @@ impl Follower {
         let read = FleetEntry::read(bytes);
         let form = HeldForm::of(&read, bytes, &self.shared.settings.node);
         let is_told = is_alarm(&read) && self.lost_before.take_if(|from| seq >= *from).is_some();
+        if form.as_ref().is_some_and(|form| self.shared.held.lock().is_refused(form)) {
+            self.count(|status| status.restored += 1);
+        }
         self.carry_out(seq, read);
         self.change_held(|held, losses| {
             let told = if is_told { held.is_told() } else { None };

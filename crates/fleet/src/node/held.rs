@@ -106,6 +106,8 @@ struct HeldEntry {
     turn: u64,
     since: Instant,
     was_read: bool,
+    /// Mark of the newest attempt to append it again that was refused: the log may have it all the same.
+    refused: Option<u64>,
 }
 
 enum HeldState {
@@ -204,10 +206,19 @@ impl Held {
         if is_queued { self.remove(id) } else { None }
     }
 
-    pub fn refused_again(&mut self, id: &str, until: Instant, pending: PendingInvalidation) {
-        if let Some(entry) = self.entries.get_mut(id).filter(|entry| matches!(entry.state, HeldState::Queued)) {
-            entry.state = HeldState::Lost(until, pending);
+    /// An attempt to append it again was refused, with that mark if it was sent; true if the log has that attempt all the
+    /// same. Redis refuses an entry that it has if too few replicas have it.
+    pub fn refused_again(&mut self, id: &str, sent: Option<u64>, until: Instant, pending: PendingInvalidation) -> bool {
+        let Some(entry) = self.entries.get_mut(id) else { return false };
+        if matches!(entry.state, HeldState::Queued) {
+            (entry.state, entry.refused) = (HeldState::Lost(until, pending), sent);
         }
+        matches!(entry.state, HeldState::Logged(_)) && sent == Some(entry.form.mark)
+    }
+
+    /// True if this entry of the log is an attempt of this node that was refused.
+    pub fn is_refused(&self, form: &HeldForm) -> bool {
+        self.entries.get(&form.id).is_some_and(|entry| entry.refused == Some(form.mark))
     }
 
     pub fn newest(&self) -> u64 {
@@ -382,8 +393,8 @@ impl Held {
         let former = self.take(&id).map(|former| (former.turn, former.since));
         self.bytes += cost;
         let (turn, since) = former.unwrap_or_else(|| (self.line_up(&id), now));
-        let (state, losses, was_read) = (HeldState::Queued, 0, false);
-        self.entries.insert(id, HeldEntry { form, state, losses, turn, since, was_read });
+        let (state, losses, was_read, refused) = (HeldState::Queued, 0, false, None);
+        self.entries.insert(id, HeldEntry { form, state, losses, turn, since, was_read, refused });
     }
 
     fn line_up(&mut self, id: &str) -> u64 {

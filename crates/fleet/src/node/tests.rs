@@ -23,6 +23,8 @@ struct Kept {
     entries: Vec<Vec<u8>>,
     /// Number of the newest entries that aren't delivered yet.
     held_back: usize,
+    /// What is appended is in the log, and is refused: too few replicas have it.
+    lacks_replicas: bool,
 }
 
 impl Log {
@@ -87,8 +89,13 @@ impl FleetLink for Session {
     }
 
     fn append(&mut self, entries: &[OutgoingEntry<'_>]) -> Result<Vec<Result<u64, LinkFault>>, LinkFault> {
-        self.log.look()?;
-        Ok(entries.iter().map(|entry| Ok(self.log.write(entry.bytes))).collect())
+        let lacks_replicas = self.log.look()?.lacks_replicas;
+        let refused = || LinkFault::new("0 of 1 replicas have it");
+        let append = |entry: &OutgoingEntry<'_>| {
+            let seq = self.log.write(entry.bytes);
+            if lacks_replicas { Err(refused()) } else { Ok(seq) }
+        };
+        Ok(entries.iter().map(append).collect())
     }
 
     fn follow(&mut self, from: u64) -> Result<(), LinkFault> {

@@ -267,6 +267,45 @@ fn what_a_trimmed_log_had_is_appended_again_once_an_older_state_of_it_is_restore
     }
 }
 
+#[test]
+fn an_attempt_that_is_refused_and_in_the_log_counts_as_appended_again() {
+    let nodes = Nodes::new();
+    let mut a = nodes.node("a", HELD, None);
+    ["one", "two"].iter().for_each(|why| _ = nodes.log.named(why));
+    nodes.settle(&mut [&mut a]);
+    nodes.go_back(1, &[]);
+    nodes.log.change(|kept| kept.lacks_replicas = true);
+    nodes.come_back(&mut [&mut a]);
+    let (status, entries) = (a.node.status(), nodes.log.look().unwrap().entries.len());
+    assert_eq!((status.restored, status.refused, entries), (1, 0, 2), "{status:?}");
+}
+
+#[test]
+fn an_attempt_may_be_read_before_it_is_refused() {
+    let nodes = Nodes::new();
+    let mut a = nodes.node("a", HELD, None);
+    ["one", "two"].iter().for_each(|why| _ = nodes.log.named(why));
+    nodes.settle(&mut [&mut a]);
+    nodes.go_back(1, &[]);
+    a.follower.step();
+    nodes.log.set_away(false);
+    for _ in 0..400 {
+        if a.node.0.held.lock().owed() == 0 {
+            *nodes.clock.lock() += Duration::from_millis(25);
+            a.follower.step();
+        }
+    }
+    let much_later = *nodes.clock.lock() + Duration::from_secs(60);
+    let lost = a.node.0.held.lock().due(much_later, 1).pop().unwrap();
+    let bytes = a.node.0.once_more(&lost.id, &lost.bytes);
+    nodes.log.write(&bytes);
+    (0..3).for_each(|_| _ = a.follower.step());
+    let until = *nodes.clock.lock();
+    let other = PendingInvalidation::new(&a.node.0);
+    let refused = |sent, pending| a.node.0.held.lock().refused_again(&lost.id, sent, until, pending);
+    assert!(!refused(None, other) && refused(Some(mark(&bytes)), lost.pending));
+}
+
 /// A successor of `former` that starts after so many hours.
 fn successor(nodes: &Nodes, former: &Stepped, hours: u64) -> Stepped {
     let mut held = former.witness.held.lock();
