@@ -17,7 +17,7 @@
 use base::hex;
 use serde_json::{Map, Value, json};
 
-use crate::seal::{SEAL, is_broken, seal, was_one_of_ours};
+use crate::seal::{SEAL, damage, is_broken, seal, seal_again};
 
 /// Version of the form. One that is higher says something that can't be understood here.
 const VERSION: u64 = 1;
@@ -65,8 +65,8 @@ pub enum Read {
     Foreign(&'static str),
     /// The entry may well be one of ours, and nobody knows what it would hit; with the reason.
     Unclear(String),
-    /// The log's server returns other bytes than a node wrote, or only a part of them.
-    Damaged,
+    /// The log's server returns other bytes than a node wrote, or only a part of them; with the reason.
+    Damaged(&'static str),
 }
 
 impl FleetEntry {
@@ -107,10 +107,10 @@ impl FleetEntry {
             return Read::Unclear(format!("it is longer than the {LONGEST} bytes that are read"));
         }
         if is_broken(bytes) {
-            return Read::Damaged;
+            return Read::Damaged("its checksum doesn't match");
         }
         let Ok(Value::Object(object)) = serde_json::from_slice(bytes) else {
-            return if was_one_of_ours(bytes) { Read::Damaged } else { Read::Foreign("not a JSON object") };
+            return damage(bytes).map_or(Read::Foreign("not a JSON object"), Read::Damaged);
         };
         match object.get("lacquer").and_then(Value::as_u64) {
             None => Read::Foreign("without a version of ours"),
@@ -173,10 +173,17 @@ fn texts(value: &Value) -> Option<Vec<String>> {
     value.as_array()?.iter().map(|word| word.as_str().map(str::to_owned)).collect()
 }
 
-/// VCL can make any number of seconds; JSON has none that isn't finite.
+/// VCL can make any number of seconds; JSON has none that isn't finite. The number is one that this reader of JSON doesn't round:
+/// nodes of versions without checksums write an entry again as they have read it.
 fn finite(seconds: f64) -> Value {
-    let seconds = if seconds.is_nan() { 0.0 } else { seconds.clamp(f64::MIN, f64::MAX) };
-    json!(seconds)
+    /// The largest number up to which all whole ones are exact.
+    const MOST: f64 = 9_007_199_254_740_992.0;
+    let seconds = if seconds.is_nan() { 0.0 } else { seconds.clamp(-MOST, MOST) };
+    let is_exact =
+        |seconds: &f64| serde_json::from_str(&json!(seconds).to_string()).is_ok_and(|read: f64| read == *seconds);
+    let read = |seconds: &f64| serde_json::from_str(&json!(seconds).to_string()).ok();
+    let mut tries = std::iter::successors(Some(seconds), read).take(8);
+    json!(tries.find(is_exact).unwrap_or(seconds.trunc()))
 }
 
 /// A text where it is one, else its bytes.
@@ -200,10 +207,8 @@ fn from_text(value: &Value) -> Option<Vec<u8>> {
 pub(crate) fn again(bytes: &[u8], id: &str, word: &str) -> Option<Vec<u8>> {
     let mut object: Map<String, Value> = serde_json::from_slice(bytes).ok()?;
     object.insert("id".to_owned(), id.into());
-    object.insert("again".to_owned(), word.into());
-    // It is of what the object was.
-    object.remove("sum");
-    let bytes = seal(Value::Object(object).to_string().into_bytes());
+    ["again", "sum"].iter().for_each(|name| _ = object.shift_remove(*name));
+    let bytes = seal_again(Value::Object(object).to_string().into_bytes(), word);
     (bytes.len() <= LONGEST).then_some(bytes)
 }
 
@@ -294,8 +299,54 @@ mod tests {
         );
         assert!(once.len() == twice.len() && mark(&once) != mark(&twice) && mark(&once) != mark(&bytes));
         let later = again(br#"{"lacquer":2,"new":[1]}"#, "x", "w").unwrap();
-        assert_eq!(later, seal(br#"{"lacquer":2,"new":[1],"id":"x","again":"w"}"#.to_vec()));
+        assert_eq!(later, seal_again(br#"{"lacquer":2,"new":[1],"id":"x"}"#.to_vec(), "w"));
         assert_eq!(again(b"no object", "x", "w"), None);
+    }
+
+    /// An entry as nodes of versions without checksums append it again.
+    fn again_of_older_nodes(bytes: &[u8], id: &str, word: &str) -> Vec<u8> {
+        let mut object: Map<String, Value> = serde_json::from_slice(bytes).unwrap();
+        object.insert("id".to_owned(), id.into());
+        object.insert("again".to_owned(), word.into());
+        Value::Object(object).to_string().into_bytes()
+    }
+
+    proptest! {
+        #[test]
+        fn nodes_of_two_versions_append_an_entry_again_in_turn(what in invalidations(), at in 0.0..2e9, ttl: f64) {
+            let life = Some(ttl);
+            let purge = Invalidation::Purge { digest: [7; 32], ttl: life, grace: life, keep: life };
+            for what in [what, purge] {
+                let id = "5f".repeat(16);
+                let first = FleetEntry { id: id.clone(), node: "a".to_owned(), at, what }.encode().unwrap();
+                let wanted = FleetEntry::read(&first);
+                let new = again(&first, &id, "a1").unwrap();
+                let olds = [again_of_older_nodes(&first, &id, "a2"), again_of_older_nodes(&new, &id, "a3")];
+                let after = again(&olds[1], &id, "a4").unwrap();
+                for bytes in [new, olds[0].clone(), olds[1].clone(), again_of_older_nodes(&after, &id, "a5"), after] {
+                    prop_assert_eq!(&FleetEntry::read(&bytes), &wanted, "{}", String::from_utf8_lossy(&bytes));
+                }
+                prop_assert!(matches!(wanted, Read::Entry(_)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_of_an_entry_that_was_appended_again_is_seen() {
+        let entry = |why: &str| FleetEntry {
+            id: "5f".repeat(16),
+            node: "a".to_owned(),
+            at: 1.5,
+            what: Invalidation::Ban(["obj.http.x-url", "==", why].map(str::to_owned).to_vec()),
+        };
+        let bytes = again(&entry("/a").encode().unwrap(), &"5f".repeat(16), "a1").unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut other = bytes.clone();
+            other[bit / 8] ^= 1 << (bit % 8);
+            let read = FleetEntry::read(&other);
+            let is_same = read == Read::Entry(entry("/a"));
+            assert!(is_same || matches!(read, Read::Damaged(_)), "{}", String::from_utf8_lossy(&other));
+        }
     }
 
     #[test]
@@ -312,13 +363,17 @@ mod tests {
                 let mut other = bytes.clone();
                 other[bit / 8] ^= 1 << (bit % 8);
                 match FleetEntry::read(&other) {
-                    Read::Damaged => {}
+                    Read::Damaged(_) => {}
                     // The checksum itself isn't one any more.
                     read => assert_eq!(read, Read::Entry(entry.clone()), "{}", String::from_utf8_lossy(&other)),
                 }
             }
-            for length in 20..bytes.len() {
-                assert_eq!(FleetEntry::read(&bytes[..length]), Read::Damaged, "the first {length} bytes");
+            for length in 1..bytes.len() {
+                let mut zeroed = bytes.clone();
+                zeroed[length..].fill(0);
+                for read in [&bytes[..length], &zeroed].map(FleetEntry::read) {
+                    assert!(matches!(read, Read::Damaged(_)), "the first {length} bytes");
+                }
             }
         }
     }

@@ -494,8 +494,8 @@ impl Follower {
             Read::Unclear(why) => {
                 self.give_up(&format!("entry {seq} of the fleet's log can't be understood: {why}"));
             }
-            Read::Damaged => {
-                self.give_up(&format!("entry {seq} of the fleet's log is damaged: its checksum doesn't match"));
+            Read::Damaged(why) => {
+                self.give_up(&format!("entry {seq} of the fleet's log is damaged: {why}"));
             }
             Read::Foreign(why) => {
                 self.count(|status| status.foreign += 1);

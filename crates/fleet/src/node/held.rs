@@ -77,7 +77,7 @@ impl HeldForm {
                 Some(HeldForm { id, mark, bytes, is_own: false, is_unique: false })
             }
             // Nodes that have read what it was hold that.
-            Read::Foreign(_) | Read::Damaged => None,
+            Read::Foreign(_) | Read::Damaged(_) => None,
         }
     }
 }

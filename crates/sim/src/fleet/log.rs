@@ -360,7 +360,7 @@ impl FleetLink for Session {
             }
             let (id, url) = match FleetEntry::read(entry.bytes) {
                 Read::Entry(entry) => (entry.id, url_of(&entry.what)),
-                Read::Foreign(_) | Read::Unclear(_) | Read::Damaged => (String::new(), None),
+                Read::Foreign(_) | Read::Unclear(_) | Read::Damaged(_) => (String::new(), None),
             };
             let (seq, is_new) = self.engine.state.lock().append(self.node, entry, &id);
             if is_new {
