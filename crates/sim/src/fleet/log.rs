@@ -35,8 +35,8 @@ struct SimLogState {
     /// Connections of before the last cut or death are gone.
     lives: [u64; NODES],
     log: Log,
-    /// The log of the nodes on the other side, while it is split; the newest entry of before.
-    second: Option<(Log, [bool; NODES], u64)>,
+    /// The log of the nodes on the other side, while it is split.
+    second: Option<(Log, [bool; NODES])>,
     saved: Option<Log>,
     epochs: u64,
     /// Moment of the history from which on a node's connection has given it all that there was.
@@ -157,13 +157,10 @@ impl SimLogServer {
 
     pub fn put_back(&self) {
         let Some(saved) = self.state.lock().saved.clone() else { return };
-        // An operator does that to all servers.
-        self.unsplit(false);
         self.replace_by(saved);
     }
 
     pub fn replace(&self) {
-        self.unsplit(false);
         let epoch = self.state.lock().epochs;
         self.state.lock().epochs += 1;
         self.replace_by(Log { epoch, ..Log::default() });
@@ -199,8 +196,7 @@ impl SimLogServer {
         self.change(|state| {
             if state.second.is_none() {
                 let log = state.log.clone();
-                let newest = log.entries.len() as u64;
-                state.second = Some((log, std::array::from_fn(|node| sides >> node & 1 == 1), newest));
+                state.second = Some((log, std::array::from_fn(|node| sides >> node & 1 == 1)));
                 state.lives.iter_mut().for_each(|life| *life += 1);
             }
         });
@@ -208,15 +204,16 @@ impl SimLogServer {
 
     /// Ends the split: one of the two goes on, and the other one is discarded.
     pub fn unsplit(&self, keeps_second: bool) {
-        let Some((second, _, newest)) = self.state.lock().second.take() else { return };
+        let Some((second, _)) = self.state.lock().second.take() else { return };
         self.change(|state| {
             if keeps_second {
                 state.log = second;
             }
             state.lives.iter_mut().for_each(|life| *life += 1);
         });
-        let all = self.state.lock().log.entries.clone();
-        all.into_iter().skip(newest as usize).for_each(|entry| _ = self.note(Happening::Found { id: entry.id }));
+        // Also what an operator's backup of the other one lacked.
+        let all = self.state.lock().log.clone();
+        all.kept().for_each(|entry| _ = self.note(Happening::Found { id: entry.id.clone() }));
     }
 
     pub fn heal(&self) {
@@ -303,7 +300,7 @@ impl SimLogState {
 
     fn log(&mut self, node: usize) -> &mut Log {
         match &mut self.second {
-            Some((second, sides, _)) if sides[node] => second,
+            Some((second, sides)) if sides[node] => second,
             Some(_) | None => &mut self.log,
         }
     }
