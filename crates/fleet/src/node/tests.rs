@@ -23,7 +23,7 @@ struct Kept {
     entries: Vec<Vec<u8>>,
     /// Number of the newest entries that aren't delivered yet.
     held_back: usize,
-    /// What is appended is in the log, and is refused: too few replicas have it.
+    /// Entries are refused although they are in the log: too few replicas have them.
     lacks_replicas: bool,
 }
 
