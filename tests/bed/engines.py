@@ -197,15 +197,35 @@ class Cluster:
         for port, proc in zip(self.ports, self.procs):
             if proc.poll() is not None:
                 continue
-            with socket.create_connection(("127.0.0.1", port), LIMIT) as s:
-                f = s.makefile("rb")
-                f.readline()
-                s.sendall(b'CONNECT {"verbose":false}\r\nSUB in 1\r\nPUB $JS.API.STREAM.INFO.%s_%s in 0\r\n\r\n' % (stream.encode(), name.encode()))
+            leader = self.ask(port, f"$JS.API.STREAM.INFO.{stream}_{name}").get("cluster", {}).get("leader")
+            return int(leader[1:]) if leader else None
+
+    @staticmethod
+    def ask(port, subject, payload=b"", limit=LIMIT):
+        """The reply of a server to one message; raises TimeoutError if none comes."""
+        with socket.create_connection(("127.0.0.1", port), limit) as s:
+            f = s.makefile("rb")
+            f.readline()
+            s.sendall(b'CONNECT {"verbose":false}\r\nSUB in 1\r\nPUB %s in %d\r\n%s\r\n' % (subject.encode(), len(payload), payload))
+            line = f.readline()
+            while not line.startswith(b"MSG"):
                 line = f.readline()
-                while not line.startswith(b"MSG"):
-                    line = f.readline()
-                leader = json.loads(f.read(int(line.split()[-1]))).get("cluster", {}).get("leader")
-                return int(leader[1:]) if leader else None
+            return json.loads(f.read(int(line.split()[-1])))
+
+    def condition(self, name):
+        """The log's stream by each server's own word, whether it takes a message, and the newest complaints in the servers' logs."""
+        said = []
+        for n, port in enumerate(self.ports):
+            for subject, payload in ((f"$JS.API.STREAM.INFO.LACQUER_{name}", b""), (f"lacquer.{name}", b"is there room?")):
+                try:
+                    reply = self.ask(port, subject, payload, 3)
+                    reply = {key: reply[key] for key in ("error", "seq", "cluster", "state") if key in reply}
+                except OSError as error:
+                    reply = repr(error)
+                said.append(f"s{n} {subject}: {reply}")
+            lines = (self.dir / f"log{n}").read_text().splitlines()
+            said += [f"s{n} log: {line}" for line in lines if "[WRN]" in line or "[ERR]" in line][-8:]
+        return "\n".join(said)
 
     def close(self):
         for proc in self.procs:
