@@ -4,7 +4,9 @@
 
 mod address;
 mod database;
+mod published;
 mod ranges;
 
 pub use address::{address, masked};
 pub use database::{AddressOrigin, Country, Database, country_of};
+pub use published::PublishedRanges;

@@ -18,6 +18,7 @@ mod directories;
 mod fetch;
 mod keys;
 mod nonces;
+mod published;
 mod turns;
 mod verdict;
 
@@ -25,6 +26,7 @@ use agents::{Agent, AgentList};
 use directories::{Directories, FetchTurn, Found};
 use keys::{KeySet, NoKey};
 use nonces::Nonces;
+use published::Published;
 use verdict::{AGENT, Judged, KnownKey, Outcome, Rules, TAG, Verdict};
 
 const MAX_FILE: u64 = 1 << 20;
@@ -95,6 +97,20 @@ vrt::vmod! {
         /// Returns a value for Accept-Signature, which asks a client to sign its next request, for a response with status
         /// 401, 403 or 429
         fn accept_signature(label: STRING = "sig1") -> STRING, local = accept_signature;
+    }
+
+    /// Bots that are known by the address ranges that their operators publish, as Google, Bing and OpenAI do
+    object published() -> Arc<Published> = |_: &mut VmodCall<'_>, _: &str| Ok::<_, VclFailure>(Arc::default()), methods {
+        /// Reads the ranges of the bot name from a JSON file, {"prefixes": [{"ipv4Prefix": "..."}, {"ipv6Prefix": "..."}]}, and
+        /// returns the number of its prefixes. name is one word that is in the bot's User-Agent. A bot may have several files
+        fn add(name: STRING, file: STRING) -> INT, blocks, only(Method::Init.set()) = published::add;
+
+        /// Returns the name of the bot that has this address; unset if there is none
+        fn bot(ip: IP) -> STRING, local = published::bot;
+
+        /// Returns whether the User-Agent has the name of a bot although the address is in no range. Such a request is logged
+        /// (VCL_Log) and counted (MAIN.bot_spoofed)
+        fn is_spoofed(ip: IP) -> BOOL, local, restrict(Methods::CLIENT) = published::is_spoofed;
     }
 }
 

@@ -405,6 +405,7 @@ set! {
     bot_verified: Counter Info Integer "" "Signed requests that botauth verified" => "A request counts once for each verifier of import botauth that VCL asks. Requests without a signature for Web Bot Auth aren't counted.";
     bot_unverified: Counter Info Integer "" "Signed requests that botauth couldn't verify" => "The VCL_Log record of the request has the reason: an unknown key, an expired signature and the like.";
     bot_forged: Counter Info Integer "" "Signed requests whose signature isn't that of its key" => "The signature names a known key. A part that it covers was changed, or the key's owner didn't make it.";
+    bot_spoofed: Counter Info Integer "" "Requests with the User-Agent of a bot from outside its address ranges" => "They are counted by the method is_spoofed of botauth.published. The VCL_Log record of the request has the name.";
     bot_directory_fetches: Counter Info Integer "" "Key directories of bots that were fetched" => "Failed fetches are counted, too; an Error record says why.";
     bot_directory_fail: Counter Info Integer "" "Fetches of key directories of bots without keys" => "An Error record says why. They are also counted in bot_directory_fetches.";
     bot_directory_refused: Counter Info Integer "" "Signed requests whose key directory couldn't be fetched yet" => "Too many other directories were being fetched or are remembered.";

@@ -138,3 +138,33 @@ fn mistakes_in_vcl_are_refused() {
         assert!(refused.contains(why), "{refused}");
     }
 }
+
+#[test]
+fn bots_are_known_by_their_published_ranges() {
+    for (prefix, agent, want) in [
+        ("192.0.2.0/24", "Mozilla/5.0 (compatible; goodbot/2.1)", "Goodbot-false"),
+        ("198.51.100.0/24", "Mozilla/5.0 (compatible; goodbot/2.1)", "-true"),
+        ("198.51.100.0/24", "Mozilla/5.0", "-false"),
+    ] {
+        let name = format!("lacquer-botauth-ranges-{}", std::process::id());
+        let file = Files(std::env::temp_dir().join(name));
+        std::fs::write(&file.0, format!("{{\"prefixes\":[{{\"ipv4Prefix\":\"{prefix}\"}}]}}")).expect("writable");
+        let init = format!("new known = botauth.published(); known.add(\"Goodbot\", \"{}\");", file.0.display());
+        let body = "set req.http.out = known.bot(client.ip) + \"-\" + known.is_spoofed(client.ip);";
+        let mut world = world("", &init, body).expect("valid");
+        world.ctx.req.set("User-Agent", agent).expect("room");
+        assert_eq!(world.recv("out"), want, "{prefix} {agent}");
+    }
+}
+
+#[test]
+fn mistakes_in_files_of_ranges_are_refused() {
+    for (call, why) in [
+        ("known.add(\"Good\", \"/nonexistent\");", "botauth: add(): /nonexistent: No such file"),
+        ("known.add(\"Good\", \"/dev/null\");", "botauth: add(): /dev/null: not JSON"),
+        ("known.add(\"two words\", \"/dev/null\");", "botauth: add(): \"two words\" is no name of a bot"),
+    ] {
+        let refused = world("", &format!("new known = botauth.published(); {call}"), "").err().unwrap_or_default();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
