@@ -23,7 +23,7 @@ use crate::objref::ObjRef;
 use crate::tags::{self, TagFetch};
 use crate::tenants::Tenant;
 use crate::tombstones::TombstoneCause;
-use crate::waiting::RushReason;
+use crate::waiting::{Followed, RushReason};
 
 /// Longest block a body is written in.
 const PIECE: usize = 64 << 10;
@@ -130,6 +130,11 @@ impl Busy {
     /// True if requests are parked until this fetch has a head.
     pub fn has_waiters(&self) -> bool {
         !self.is_private && self.cache.shared().shard(&self.boc.digest()).lock().heads.has_waiters(&self.boc.digest())
+    }
+
+    /// Resolves once a request is parked until this fetch has a head. `None`: none ever is.
+    pub fn followed(&self) -> Option<Followed<'_>> {
+        (!self.is_private).then(|| Followed::new(&self.cache, self.boc.digest()))
     }
 
     /// Forgets the body so far, so that the object can be filled again. Only before it is published.

@@ -33,7 +33,7 @@ use crate::succession::{FormerWorker, Successor};
 use crate::tags::Tags;
 use crate::tenants::Tenants;
 use crate::tombstones::{TombstoneCause, Tombstones};
-use crate::waiting::{RecentRushes, RushReason};
+use crate::waiting::{Leaders, RecentRushes, RushReason};
 
 /// A power of two; each is a lock, a table and a heap.
 const SHARDS: usize = 512;
@@ -200,6 +200,7 @@ pub(crate) struct ShardInner {
     pub heads: ObjheadTable,
     pub heap: Heap,
     pub recent_rushes: RecentRushes,
+    pub leaders: Leaders,
     /// Objects here of which there is a [`crate::objcore::Tail`].
     pub tails: u64,
 }
@@ -250,6 +251,7 @@ impl Cache {
                 heads: ObjheadTable::new(main),
                 heap: Heap::default(),
                 recent_rushes: RecentRushes::default(),
+                leaders: Leaders::default(),
                 tails: 0,
             }),
             next_expiry: AtomicU64::new(f64::INFINITY.to_bits()),

@@ -81,6 +81,7 @@ pub use tags::TagPurge;
 pub use tenants::{Tenant, TenantCounterSet, TenantPublisher};
 pub use tombstones::TombstoneCause;
 pub use trace::{HashVariants, LookupTrace, VariantSummary};
+pub use waiting::Followed;
 
 #[cfg(test)]
 mod tests;

@@ -162,8 +162,11 @@ impl Cache {
             {
                 return Lookup::Pending(Pending(Wait::Home(Box::new(read))));
             }
-            let called = self.call_waiters(&mut shard, query, &scan);
+            let mut called = self.call_waiters(&mut shard, query, &scan);
             let lookup = self.decide(&mut shard, query, scan, &mut report.trace, right);
+            if matches!(lookup, Lookup::Pending(Pending(Wait::Parked(_)))) {
+                called.extend(shard.leaders.call(query.digest));
+            }
             drop(shard);
             if !shared.homes.is_empty()
                 && let Lookup::Ready(found) = &lookup

@@ -3,12 +3,13 @@
 //!
 //! No wake-up is lost: whoever was woken and goes away without looking up again wakes the next.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use base::Mono;
-use sync::Turn;
+use sync::{Called, Line, Turn};
 
 use crate::cache::Cache;
 use crate::digest::Digest;
@@ -35,6 +36,65 @@ impl RecentRushes {
     /// lives on unseen for a moment.
     pub fn has(&self, oc: &Arc<Objcore>, now: Mono) -> bool {
         self.0.iter().any(|(at, until)| *at == Arc::as_ptr(oc).addr() && until.0 >= now.0)
+    }
+}
+
+/// Holders of a right to fetch that haven't begun and want to know when another request is parked behind them.
+#[derive(Default)]
+pub(crate) struct Leaders(HashMap<Digest, Line<()>>);
+
+impl Leaders {
+    /// A request was parked; the caller wakes them after the unlock.
+    pub fn call(&mut self, digest: &Digest) -> Vec<Called> {
+        let Some(mut line) = self.0.remove(digest) else { return Vec::new() };
+        std::iter::from_fn(|| line.call(())).collect()
+    }
+
+    fn join(&mut self, digest: &Digest) -> Turn<()> {
+        self.0.entry(*digest).or_default().join()
+    }
+
+    fn leave(&mut self, digest: &Digest, turn: &Turn<()>) {
+        if let Some(line) = self.0.get_mut(digest) {
+            // All are called at once, so a call is never passed on.
+            let _call = line.leave(turn);
+            if line.is_empty() {
+                self.0.remove(digest);
+            }
+        }
+    }
+}
+
+/// Resolves once another request is parked behind a fetch.
+#[must_use = "a future does nothing unless it is polled"]
+pub struct Followed<'a> {
+    cache: &'a Cache,
+    digest: Digest,
+    /// `None`: one is parked already.
+    turn: Option<Turn<()>>,
+}
+
+impl<'a> Followed<'a> {
+    pub(crate) fn new(cache: &'a Cache, digest: Digest) -> Self {
+        let mut shard = cache.shared().shard(&digest).lock();
+        let turn = if shard.heads.has_waiters(&digest) { None } else { Some(shard.leaders.join(&digest)) };
+        Followed { cache, digest, turn }
+    }
+}
+
+impl Future for Followed<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.turn.as_ref().map_or(Poll::Ready(()), |turn| turn.poll(cx))
+    }
+}
+
+impl Drop for Followed<'_> {
+    fn drop(&mut self) {
+        if let Some(turn) = &self.turn {
+            self.cache.shared().shard(&self.digest).lock().leaders.leave(&self.digest, turn);
+        }
     }
 }
 

@@ -115,6 +115,24 @@ fn waiting_requests_are_rushed_together() {
 }
 
 #[test]
+fn a_right_that_waits_learns_of_the_first_request_behind_it() {
+    let kit = Kit::new();
+    let (busy, other) = (busy_of(kit.look("/")), busy_of(kit.look("/other")));
+    let (bell, other_bell) = (Arc::new(TestBell::default()), Arc::new(TestBell::default()));
+    let mut followed = busy.followed().expect("a shared object");
+    let mut other_followed = other.followed().expect("a shared object");
+    assert_eq!(poll(&mut followed, &bell), Poll::Pending);
+    assert_eq!(poll(&mut other_followed, &other_bell), Poll::Pending);
+    let _parked = parked(kit.look("/"));
+    assert_eq!((bell.rings(), poll(&mut followed, &bell)), (1, Poll::Ready(())));
+    assert_eq!((other_bell.rings(), poll(&mut other_followed, &other_bell)), (0, Poll::Pending));
+    drop((followed, other_followed));
+    assert_eq!(poll(&mut busy.followed().expect("a shared object"), &bell), Poll::Ready(()), "one is parked already");
+    let _later = parked(kit.look("/other"));
+    assert_eq!(other_bell.rings(), 0, "nobody wants to know any more");
+}
+
+#[test]
 fn a_right_given_back_rushes_in_threes() {
     let kit = Kit::new();
     let busy = busy_of(kit.look("/"));

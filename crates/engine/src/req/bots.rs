@@ -27,8 +27,6 @@ use crate::synthetic::SynthOrder;
 use crate::transport::Transport;
 
 pub(super) const CRAWL: &str = "crawl";
-/// Seconds after which a crawler that waits looks for requests behind it.
-const LOOKS: f64 = 0.05;
 const USED_UP: &str = "the crawlers' share of the backends' time is used up";
 
 /// The class that `req.bot.class` is set to; `None`: the verdict's.
@@ -106,12 +104,12 @@ impl BotView<'_> {
     }
 }
 
-/// Ends after `seconds`, or once other requests are parked behind `busy`: a reader doesn't wait for a crawler's turn.
-async fn wait_alone(mut seconds: f64, busy: Option<&Busy>) {
-    while seconds > 0.0 && !busy.is_some_and(Busy::has_waiters) {
-        let slice = if busy.is_some() { seconds.min(LOOKS) } else { seconds };
-        rt::sleep(Duration::from_secs_f64(slice)).await;
-        seconds -= slice;
+/// Ends after `seconds`, or once another request is parked behind `busy`: a reader doesn't wait for a crawler's turn.
+async fn wait_alone(seconds: f64, busy: Option<&Busy>) {
+    let limit = Duration::from_secs_f64(seconds);
+    match busy.and_then(Busy::followed) {
+        Some(followed) => drop(rt::timeout(limit, followed).await),
+        None => rt::sleep(limit).await,
     }
 }
 
