@@ -3,9 +3,9 @@
 //! clients that come once replaces accounts of its own kind, not those of readers.
 
 use crate::caller::Caller;
+use crate::label::Label;
 use crate::verdict::KNOWN;
 
-pub(crate) const LABEL_BYTES: usize = 40;
 const WAYS: usize = 8;
 /// Parts of a second in which accounts note times.
 const TICKS: f64 = 16.0;
@@ -50,9 +50,9 @@ impl Level {
 }
 
 /// The charges of one account. All numbers fade with the half-life.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LevelCosts {
-    pub name: String,
+    pub name: Label,
     pub requests: f64,
     pub misses: f64,
     pub origin_seconds: f64,
@@ -65,8 +65,6 @@ pub struct LevelCosts {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
-    /// 0: a free place.
-    pub key: u64,
     /// Ticks at which the numbers were last faded, and at which the account was last used.
     faded: u32,
     touched: u32,
@@ -80,17 +78,17 @@ pub(crate) struct Account {
     pub solo: f32,
     /// Refused requests that counted against the client's groups.
     pub refused: f32,
+    /// Hits of a client that its groups haven't been charged with.
+    pub untold: f32,
     pub is_crawl: bool,
-    level: Level,
     /// Ticks until which no other solo request counts.
     solo_until: u32,
     /// Ticks at which all of [`PARTS`] are free again.
     parts_until: u32,
-    label: [u8; LABEL_BYTES],
+    label: Label,
 }
 
 const FREE: Account = Account {
-    key: 0,
     faded: 0,
     touched: 0,
     requests: 0.0,
@@ -101,19 +99,17 @@ const FREE: Account = Account {
     judged: 0.0,
     solo: 0.0,
     refused: 0.0,
+    untold: 0.0,
     is_crawl: false,
     solo_until: 0,
     parts_until: 0,
-    level: Level::Client,
-    label: [0; LABEL_BYTES],
+    label: Label::EMPTY,
 };
 
 impl Account {
-    pub const BYTES: usize = size_of::<Self>();
-
     /// Counts `requests` for the verdict, of which `solo` were solo.
     pub fn judge_by(&mut self, requests: f32, solo: f32) {
-        let window = if self.level == Level::Client { WINDOW.0 } else { WINDOW.1 };
+        let window = if self.label.level() == Level::Client { WINDOW.0 } else { WINDOW.1 };
         self.judged += requests;
         self.solo = (self.solo + solo).clamp(0.0, self.judged);
         if self.judged > window {
@@ -168,13 +164,12 @@ impl Account {
     }
 
     fn value(&self) -> f32 {
-        if self.key == 0 { -1.0 } else { self.judged - self.solo * (1.0 - SOLO_VALUE) }
+        self.judged - self.solo * (1.0 - SOLO_VALUE)
     }
 
     fn costs(&self) -> LevelCosts {
-        let end = self.label.iter().rposition(|&b| b != 0).map_or(0, |at| at + 1);
         LevelCosts {
-            name: String::from_utf8_lossy(&self.label[..end]).into_owned(),
+            name: self.label,
             requests: self.requests.into(),
             misses: self.misses.into(),
             origin_seconds: self.origin_seconds.into(),
@@ -185,8 +180,34 @@ impl Account {
     }
 }
 
+/// The keys lie together, so that a search reads one line of memory.
+#[derive(Clone)]
+struct AccountSet {
+    /// 0: a free place.
+    keys: [u64; WAYS],
+    accounts: [Account; WAYS],
+}
+
+impl AccountSet {
+    const FREE: AccountSet = AccountSet { keys: [0; WAYS], accounts: [FREE; WAYS] };
+
+    fn used(&self) -> impl Iterator<Item = &Account> {
+        self.keys.iter().zip(&self.accounts).filter(|(key, _)| **key != 0).map(|(_, account)| account)
+    }
+
+    fn used_mut(&mut self) -> impl Iterator<Item = &mut Account> {
+        self.keys.iter().zip(&mut self.accounts).filter(|(key, _)| **key != 0).map(|(_, account)| account)
+    }
+
+    /// A free place, else that of the account that has read least.
+    fn least(&self) -> usize {
+        let value = |at: usize| if self.keys[at] == 0 { -1.0 } else { self.accounts[at].value() };
+        (0..WAYS).min_by(|&a, &b| value(a).total_cmp(&value(b))).unwrap_or_default()
+    }
+}
+
 pub(crate) struct AccountTable {
-    sets: Vec<[Account; WAYS]>,
+    sets: Vec<AccountSet>,
     half_life: f64,
     ticks: u32,
 }
@@ -194,12 +215,12 @@ pub(crate) struct AccountTable {
 impl AccountTable {
     /// A table of at most `bytes`; a power of two of sets, and at least one.
     pub fn new(bytes: usize, half_life: f64) -> Self {
-        let sets = (bytes / (WAYS * Account::BYTES)).max(1);
-        AccountTable { sets: vec![[FREE; WAYS]; 1 << sets.ilog2()], half_life, ticks: 0 }
+        let sets = (bytes / size_of::<AccountSet>()).max(1);
+        AccountTable { sets: vec![AccountSet::FREE; 1 << sets.ilog2()], half_life, ticks: 0 }
     }
 
     pub fn bytes(&self) -> usize {
-        self.sets.len() * WAYS * Account::BYTES
+        self.sets.len() * size_of::<AccountSet>()
     }
 
     pub fn tell_time(&mut self, seconds: f64) {
@@ -209,7 +230,9 @@ impl AccountTable {
     pub fn find(&mut self, key: u64) -> Option<&mut Account> {
         let (ticks, half_life) = (self.ticks, self.half_life);
         let at = self.set_of(key);
-        let account = self.sets[at].iter_mut().find(|account| account.key == key && key != 0)?;
+        let set = &mut self.sets[at];
+        let way = set.keys.iter().position(|known| *known == key && key != 0)?;
+        let account = &mut set.accounts[way];
         account.fade(ticks, half_life);
         Some(account)
     }
@@ -217,7 +240,9 @@ impl AccountTable {
     /// The account of a key of which the low 32 bits are known.
     pub fn find_low(&mut self, low: u32) -> Option<&mut Account> {
         let at = self.set_of(low.into());
-        self.sets[at].iter_mut().find(|account| account.key as u32 == low && account.key != 0)
+        let set = &mut self.sets[at];
+        let way = set.keys.iter().position(|known| *known as u32 == low && *known != 0)?;
+        Some(&mut set.accounts[way])
     }
 
     /// The account of a caller, opened if there is none; `None` for a level at which nothing is known of the caller.
@@ -229,22 +254,19 @@ impl AccountTable {
         let (ticks, half_life) = (self.ticks, self.half_life);
         let at = self.set_of(key);
         let set = &mut self.sets[at];
-        if let Some(at) = set.iter().position(|account| account.key == key) {
-            set[at].fade(ticks, half_life);
-            return Some(&mut set[at]);
+        if let Some(way) = set.keys.iter().position(|known| *known == key) {
+            set.accounts[way].fade(ticks, half_life);
+            return Some(&mut set.accounts[way]);
         }
-        set.iter_mut().for_each(|account| account.fade(ticks, half_life));
-        let least = set.iter_mut().min_by(|a, b| a.value().total_cmp(&b.value()))?;
-        let mut label = [0; LABEL_BYTES];
-        let text = caller.label(level);
-        label[..text.len()].copy_from_slice(&text);
-        *least = Account { key, level, label, faded: ticks, touched: ticks, ..FREE };
-        Some(least)
+        set.used_mut().for_each(|account| account.fade(ticks, half_life));
+        let least = set.least();
+        set.keys[least] = key;
+        set.accounts[least] = Account { label: caller.label(level), faded: ticks, touched: ticks, ..FREE };
+        Some(&mut set.accounts[least])
     }
 
     pub fn clients_of_set(&self, at: usize) -> impl Iterator<Item = &Account> {
-        let set = &self.sets[at % self.sets.len()];
-        set.iter().filter(|account| account.key != 0 && account.level == Level::Client)
+        self.sets[at % self.sets.len()].used().filter(|account| account.label.level() == Level::Client)
     }
 
     pub fn sets(&self) -> usize {
@@ -254,8 +276,8 @@ impl AccountTable {
     /// The accounts of a level that cost the origin most, the most expensive first.
     pub fn top(&mut self, level: Level, most: usize) -> Vec<LevelCosts> {
         let (ticks, half_life) = (self.ticks, self.half_life);
-        let mut all: Vec<&mut Account> =
-            self.sets.iter_mut().flatten().filter(|account| account.key != 0 && account.level == level).collect();
+        let used = self.sets.iter_mut().flat_map(AccountSet::used_mut);
+        let mut all: Vec<&mut Account> = used.filter(|account| account.label.level() == level).collect();
         all.iter_mut().for_each(|account| account.fade(ticks, half_life));
         all.sort_by(|a, b| b.origin_seconds.total_cmp(&a.origin_seconds).then(b.requests.total_cmp(&a.requests)));
         all.truncate(most);

@@ -3,10 +3,14 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use crate::account::{LABEL_BYTES, Level};
+use crate::account::Level;
+use crate::label::{Label, bits};
 
 const AGENT_BYTES: usize = 256;
+/// User-Agents that a thread remembers.
+const AGENTS: usize = 64;
 /// Parts of the names by which robots declare themselves, in small letters, besides "bot" at the end of a word.
 const ROBOTS: [&[u8]; 4] = [b"crawl", b"spider", b"slurp", b"scrapy"];
 
@@ -19,6 +23,53 @@ pub struct CallerIds<'a> {
     pub verified: &'a [u8],
 }
 
+/// A User-Agent, read once for all clients that have it.
+#[derive(Debug, PartialEq, Eq)]
+struct Agent {
+    text: Box<[u8]>,
+    key: u64,
+    /// The name by which it declares a robot, and that one's key; empty and 0 for a browser.
+    bot: Box<[u8]>,
+    bot_key: u64,
+}
+
+impl Agent {
+    fn new(seed: u64, text: &[u8]) -> Self {
+        let bot = declared_name(text).unwrap_or_default();
+        let bot_key = if bot.is_empty() { 0 } else { bot_key(seed, bot, false) };
+        Agent { text: text.into(), key: text_key(seed, Level::Agent, text), bot: bot.into(), bot_key }
+    }
+}
+
+/// The User-Agents that clients of a thread came with lately. Those of browsers are few.
+#[derive(Debug)]
+pub struct Agents {
+    seed: u64,
+    known: [Option<Arc<Agent>>; AGENTS],
+}
+
+impl Agents {
+    /// `seed` is secret, so that clients can't choose keys that collide.
+    pub fn new(seed: u64) -> Self {
+        Agents { seed, known: [const { None }; AGENTS] }
+    }
+
+    fn find(&mut self, text: &[u8]) -> Arc<Agent> {
+        let text = &text[..text.len().min(AGENT_BYTES)];
+        let place = &mut self.known[place_of(text)];
+        match place {
+            Some(agent) if *agent.text == *text => agent.clone(),
+            _ => place.insert(Arc::new(Agent::new(self.seed, text))).clone(),
+        }
+    }
+}
+
+/// User-Agents differ in their length, and in the version at their end.
+fn place_of(text: &[u8]) -> usize {
+    let end = text.iter().rev().take(24).fold(0, |sum: usize, b| sum.wrapping_mul(31) + usize::from(*b));
+    (end ^ text.len()) % AGENTS
+}
+
 /// A client, hashed once for all its requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
@@ -27,99 +78,83 @@ pub struct Caller {
     address: IpAddr,
     network: u32,
     tls: Box<[u8]>,
-    agent: Box<[u8]>,
-    bot: Box<[u8]>,
-    is_verified: bool,
+    agent: Arc<Agent>,
+    verified: Box<[u8]>,
 }
 
 impl Caller {
-    /// `seed` is secret, so that clients can't choose keys that collide.
-    pub fn new(seed: u64, ids: &CallerIds<'_>) -> Self {
+    pub fn new(agents: &mut Agents, ids: &CallerIds<'_>) -> Self {
+        let seed = agents.seed;
         let address = ids.address.unwrap_or(IpAddr::V4([0; 4].into())).to_canonical();
-        let agent = &ids.agent[..ids.agent.len().min(AGENT_BYTES)];
-        let bot = if ids.verified.is_empty() { declared_name(agent).unwrap_or_default() } else { ids.verified };
-        let mut caller = Caller {
-            keys: [0; Level::COUNT],
-            address,
-            network: ids.network.unwrap_or(0),
-            tls: cut(ids.tls),
-            agent: agent.into(),
-            bot: bot.into(),
-            is_verified: !ids.verified.is_empty(),
-        };
-        for level in Level::ALL {
-            caller.keys[level as usize] = caller.key(seed, level);
-        }
-        caller
+        let (agent, network) = (agents.find(ids.agent), ids.network.unwrap_or(0));
+        let bot_key = if ids.verified.is_empty() { agent.bot_key } else { bot_key(seed, ids.verified, true) };
+        let keys = Level::ALL.map(|level| match level {
+            Level::Client | Level::Prefix | Level::Wide => address_key(seed, level, masked(address, level)),
+            Level::Network if network == 0 => 0,
+            Level::Network => number_key(seed, level, 0, network.into()),
+            Level::Tls if ids.tls.is_empty() => 0,
+            Level::Tls => text_key(seed, level, ids.tls),
+            Level::Agent => agent.key,
+            Level::Bot => bot_key,
+        });
+        Caller { keys, address, network, tls: ids.tls.into(), agent, verified: ids.verified.into() }
     }
 
-    pub fn is(&self, address: IpAddr, agent: &[u8]) -> bool {
-        self.address == address.to_canonical() && *self.agent == agent[..agent.len().min(AGENT_BYTES)]
+    /// True for the client with this address and network that says and proves to be this.
+    pub fn is(&self, ids: &CallerIds<'_>) -> bool {
+        ids.address.is_some_and(|address| self.address == address.to_canonical())
+            && self.network == ids.network.unwrap_or(0)
+            && *self.agent.text == ids.agent[..ids.agent.len().min(AGENT_BYTES)]
+            && *self.verified == *ids.verified
     }
 
     pub fn is_verified(&self) -> bool {
-        self.is_verified
+        !self.verified.is_empty()
     }
 
     /// The name of the bot: the verified one, else the one that the client declares.
     pub fn bot(&self) -> Option<&[u8]> {
-        (!self.bot.is_empty()).then_some(&self.bot)
+        let name = if self.is_verified() { &self.verified } else { &self.agent.bot };
+        (!name.is_empty()).then_some(name)
     }
 
-    fn key(&self, seed: u64, level: Level) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (seed, level as u8).hash(&mut hasher);
-        let is_known = match level {
-            Level::Client | Level::Prefix | Level::Wide => {
-                masked(self.address, level).hash(&mut hasher);
-                true
-            }
-            Level::Network => {
-                self.network.hash(&mut hasher);
-                self.network != 0
-            }
-            Level::Tls => {
-                self.tls.hash(&mut hasher);
-                !self.tls.is_empty()
-            }
-            Level::Agent => {
-                self.agent.hash(&mut hasher);
-                true
-            }
-            Level::Bot => {
-                (&self.bot, self.is_verified).hash(&mut hasher);
-                !self.bot.is_empty()
-            }
-        };
-        if is_known { hasher.finish() | 1 << 63 } else { 0 }
-    }
-
-    pub(crate) fn label(&self, level: Level) -> Box<[u8]> {
+    pub(crate) fn label(&self, level: Level) -> Label {
         match level {
-            Level::Client | Level::Prefix | Level::Wide => {
-                match (masked(self.address, level), bits(self.address, level)) {
-                    (IpAddr::V4(address), 32) => cut(address.to_string().as_bytes()),
-                    (address, bits) => cut(format!("{address}/{bits}").as_bytes()),
-                }
-            }
-            Level::Network => cut(format!("AS{}", self.network).as_bytes()),
-            Level::Tls => self.tls.clone(),
-            Level::Agent => cut(&self.agent),
-            Level::Bot => cut(&self.bot),
+            Level::Client | Level::Prefix | Level::Wide => Label::of_address(level, masked(self.address, level)),
+            Level::Network => Label::of_network(self.network),
+            Level::Tls => Label::new(level, &self.tls),
+            Level::Agent => Label::new(level, &self.agent.text),
+            Level::Bot => Label::new(level, self.bot().unwrap_or_default()),
         }
     }
 }
 
-/// Bits of an address that name its client, prefix or wide prefix. An IPv6 client has a /64.
-fn bits(address: IpAddr, level: Level) -> u8 {
-    match (address, level) {
-        (IpAddr::V4(_), Level::Client) => 32,
-        (IpAddr::V4(_), Level::Prefix) => 24,
-        (IpAddr::V4(_), _) => 16,
-        (IpAddr::V6(_), Level::Client) => 64,
-        (IpAddr::V6(_), Level::Prefix) => 56,
-        (IpAddr::V6(_), _) => 32,
-    }
+fn address_key(seed: u64, level: Level, address: IpAddr) -> u64 {
+    let bits = match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(v6) => v6.to_bits(),
+    };
+    number_key(seed, level, (bits >> 64) as u64, bits as u64)
+}
+
+/// A key of a few instructions. Nobody sees keys, so the seed can't be found from them.
+fn number_key(seed: u64, level: Level, high: u64, low: u64) -> u64 {
+    let fold = |a: u64, b: u64| {
+        let product = u128::from(a) * u128::from(b);
+        product as u64 ^ (product >> 64) as u64
+    };
+    let first = fold(seed ^ high ^ 0x9e37_79b9_7f4a_7c15, seed.rotate_left(32) ^ low ^ 0xd1b5_4a32_d192_ed03);
+    fold(first ^ seed, (level as u64 + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ seed.rotate_left(17)) | 1 << 63
+}
+
+fn text_key(seed: u64, level: Level, text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (seed, level as u8, text).hash(&mut hasher);
+    hasher.finish() | 1 << 63
+}
+
+fn bot_key(seed: u64, name: &[u8], is_verified: bool) -> u64 {
+    text_key(seed ^ u64::from(is_verified), Level::Bot, name)
 }
 
 fn masked(address: IpAddr, level: Level) -> IpAddr {
@@ -128,10 +163,6 @@ fn masked(address: IpAddr, level: Level) -> IpAddr {
         IpAddr::V4(v4) => IpAddr::V4((v4.to_bits() & u32::MAX << (32 - bits)).into()),
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & u128::MAX << (128 - bits)).into()),
     }
-}
-
-fn cut(text: &[u8]) -> Box<[u8]> {
-    text[..text.len().min(LABEL_BYTES)].into()
 }
 
 /// The word of a User-Agent that is a robot's name, without its version. A word with a dot or colon is a link, which names an owner.
@@ -161,11 +192,11 @@ mod tests {
 
     fn caller(address: &str, agent: &str) -> Caller {
         let ids = CallerIds { address: address.parse().ok(), agent: agent.as_bytes(), ..CallerIds::default() };
-        Caller::new(7, &ids)
+        Caller::new(&mut Agents::new(7), &ids)
     }
 
     fn label(address: &str, level: Level) -> String {
-        String::from_utf8_lossy(&caller(address, "a").label(level)).into_owned()
+        caller(address, "a").label(level).to_string()
     }
 
     #[test]
@@ -195,5 +226,25 @@ mod tests {
         assert_eq!(bot("Botanic/2 (bottles)"), None);
         assert_eq!(bot("Applebot-Extended/1").as_deref(), Some("Applebot-Extended"));
         assert_eq!(bot(""), None);
+    }
+    #[test]
+    fn a_user_agent_that_takes_the_place_of_another_is_read_anew() {
+        let mut agents = Agents::new(7);
+        let agents_alone = |agent: &str| caller("192.0.2.1", agent);
+        for n in 0..3 * AGENTS {
+            let agent = format!("Spider/{n}");
+            let ids = CallerIds { agent: agent.as_bytes(), address: "192.0.2.1".parse().ok(), ..CallerIds::default() };
+            assert_eq!(Caller::new(&mut agents, &ids), agents_alone(&agent), "{agent}");
+        }
+    }
+
+    #[test]
+    fn addresses_that_count_up_have_keys_all_over_the_table() {
+        let mut sets = [0u32; 256];
+        for n in 0..25_600u32 {
+            let address = format!("10.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255);
+            sets[caller(&address, "").keys[0] as usize % 256] += 1;
+        }
+        assert!(sets.iter().all(|count| (50..150).contains(count)), "{sets:?}");
     }
 }

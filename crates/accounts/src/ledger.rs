@@ -6,22 +6,21 @@ use std::collections::HashMap;
 use base::Mono;
 
 use crate::account::{Account, AccountTable, Level, LevelCosts};
-use crate::asked::{AskedTable, Before};
+use crate::asked::{AskedTable, Before, Course};
 use crate::budget::{Admission, CrawlBudget, Overdrawn};
 use crate::caller::Caller;
+use crate::label::Label;
 use crate::pressure::{Pressure, PressureLimits};
 use crate::shape::{Ask, Shape};
-use crate::verdict::{BotClass, Crowd, KNOWN, LabeledGroup, Reason, USUAL_SHARE, Verdict};
+use crate::verdict::{BotClass, CRAWLS, Crowd, KNOWN, Reason, USUAL_SHARE, Verdict};
 
 /// Weight, in requests, of what is assumed of a client before its own requests, of a group, and of all newcomers.
 const ASSUMED: (f32, f32, f32) = (6.0, 32.0, 64.0);
 const NEWCOMERS: f32 = 512.0;
-/// The groups of a newcomer by its address and by its software, from the widest to the narrowest.
-const ADDRESSES: [Level; 3] = [Level::Network, Level::Wide, Level::Prefix];
-const SOFTWARE: [Level; 2] = [Level::Tls, Level::Agent];
-/// Shares are kept this far from 0 and 1.
-const SURE: f32 = 0.02;
-const CRAWLS: f32 = 0.5;
+/// The groups that a client is compared with before its own requests are known, from the widest to the narrowest.
+const GROUPS: [Level; 5] = [Level::Agent, Level::Tls, Level::Network, Level::Wide, Level::Prefix];
+/// Hits of a known client after which its groups are charged with them.
+const UNTOLD: f32 = 64.0;
 /// Newcomers are held only while they press, all together and those with requests of the same shape.
 const PRESSED: PressureLimits = PressureLimits { begins: 0.5, ends: 0.25 };
 const PRESSED_SHAPE: PressureLimits = PressureLimits { begins: 0.75, ends: 0.7 };
@@ -64,9 +63,6 @@ pub struct Ledger {
     accounts: AccountTable,
     asked: AskedTable,
     newcomers: Newcomers,
-    /// The same, with the requests that turned out to be of use to others, as groups count them.
-    unpardoned: Newcomers,
-    shapes: [Newcomers; Shape::COUNT],
     crowd: Crowd,
     pressure: Pressure,
     shape_pressure: [Pressure; Shape::COUNT],
@@ -83,10 +79,30 @@ struct Newcomers {
     at: f64,
 }
 
+/// The account that the origin's time of a fetch is taken from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Payer {
+    /// Crawlers get a share of this time.
+    Readers,
+    /// A newcomer's fetch of an object that nobody else wants. It would let a crawl that begins pay for itself.
+    Nobody,
+    /// The budget of crawlers or of a verified bot, by this permission.
+    Budget(Admission),
+}
+
 #[derive(Clone, Copy)]
 struct Evidence {
     requests: f32,
     solo: f32,
+}
+
+/// The client of a request, as its account is before it.
+#[derive(Clone, Copy)]
+struct KnownClient {
+    is_new: bool,
+    is_crawl: bool,
+    /// A solo request would count.
+    counts_solo: bool,
 }
 
 const READ: Evidence = Evidence { requests: 1.0, solo: 0.0 };
@@ -101,8 +117,6 @@ impl Ledger {
             accounts: AccountTable::new(settings.bytes / 8 * 3, settings.half_life),
             asked: AskedTable::new(settings.bytes / 8 * 5),
             newcomers: Newcomers::default(),
-            unpardoned: Newcomers::default(),
-            shapes: Default::default(),
             crowd: Crowd::default(),
             pressure: Pressure::new(PRESSED, now),
             shape_pressure: std::array::from_fn(|_| Pressure::new(PRESSED_SHAPE, now)),
@@ -132,63 +146,67 @@ impl Ledger {
         self.accounts.bytes() + self.asked.bytes()
     }
 
-    pub fn hits(&mut self, caller: &Caller, asks: &[impl Copy + Into<Ask>], now: Mono) {
+    pub fn hits(&mut self, caller: &Caller, asks: impl IntoIterator<Item = impl Into<Ask>>, now: Mono) {
         self.tell_time(now);
-        for &ask in asks {
-            let ask = ask.into();
+        let client = self.client(caller);
+        let (mut requests, mut counted) = (0.0, 0.0);
+        for ask in asks {
+            requests += 1.0;
             // A hit on what the client itself fetched says nothing about readers.
-            let requests = self.ask(ask, caller, now).requests;
-            self.count(caller, ask.shape, Evidence { requests, solo: 0.0 }, 0.0, now);
+            counted += self.ask(ask.into(), caller, client, Course::Read, now).requests;
         }
+        self.count(caller, requests, Evidence { requests: counted, solo: 0.0 });
     }
 
+    /// The client's request needs the origin, and is served.
     pub fn miss(&mut self, caller: &Caller, ask: impl Into<Ask>, now: Mono) {
         self.tell_time(now);
-        let ask = ask.into();
-        let evidence = self.ask(ask, caller, now);
-        self.count(caller, ask.shape, evidence, 1.0, now);
+        let (ask, client) = (ask.into(), self.client(caller));
+        let course = if client.is_new || client.is_crawl { Course::Fetched } else { Course::Read };
+        let evidence = self.ask(ask, caller, client, course, now);
+        if self.count(caller, 1.0, evidence).solo > 0.0 {
+            self.count_pressure(ask.shape, true, now);
+        }
+        for level in Level::ALL {
+            if let Some(account) = self.accounts.open(caller, level) {
+                account.misses += 1.0;
+            }
+        }
     }
 
     /// The client's request for the object was refused. This counts against its groups only, so a reader that asks again isn't blamed for it.
     pub fn refused(&mut self, caller: &Caller, ask: impl Into<Ask>, now: Mono) {
         self.tell_time(now);
-        let ask = ask.into();
-        let is_solo = self.ask(ask, caller, now).solo > 0.0;
+        let (ask, client) = (ask.into(), self.client(caller));
+        let is_solo = self.ask(ask, caller, client, Course::Refused, now).solo > 0.0;
         let mut news = NOTHING;
-        for level in Level::ALL {
-            let Some(account) = self.accounts.open(caller, level) else { continue };
+        if let Some(account) = self.accounts.open(caller, Level::Client) {
             account.requests += 1.0;
-            if level != Level::Client {
-                account.judge_by(news.requests, news.solo);
-            } else if is_solo && account.news_left() >= 1.0 && account.is_next_solo() {
+            account.untold += 1.0;
+            if is_solo && account.news_left() >= 1.0 && account.is_next_solo() {
                 account.refused += 1.0;
                 news = SOLO;
+                self.count_pressure(ask.shape, true, now);
             }
         }
-        self.add_news(news, ask.shape, now);
+        self.tell_groups(caller, news);
     }
 
-    /// A fetch for the client has ended. `admission` is the one that it began by, if it was in a budget.
-    pub fn charge(
-        &mut self,
-        caller: &Caller,
-        origin_seconds: f64,
-        bytes: u64,
-        admission: Option<Admission>,
-        now: Mono,
-    ) {
+    /// A fetch for the client has ended.
+    pub fn charge(&mut self, caller: &Caller, origin_seconds: f64, bytes: u64, payer: Payer, now: Mono) {
         self.tell_time(now);
         for level in Level::ALL {
             let Some(account) = self.accounts.open(caller, level) else { continue };
             account.origin_seconds += origin_seconds as f32;
             account.bytes += bytes as f32;
         }
-        match admission {
-            Some(admission) => self.budget(caller, now).settle(admission.reserved, origin_seconds),
-            None => {
+        match payer {
+            Payer::Budget(admission) => self.budget(caller, now).settle(admission.reserved, origin_seconds),
+            Payer::Readers => {
                 self.crawl.add_readers(origin_seconds, now);
                 self.verified.values_mut().for_each(|(budget, _)| budget.add_readers(origin_seconds, now));
             }
+            Payer::Nobody => {}
         }
     }
 
@@ -213,15 +231,14 @@ impl Ledger {
         let Ask { object, shape } = ask.into();
         self.tell_time(now);
         self.walk();
-        if let Some(name) = caller.bot().filter(|_| caller.is_verified()) {
-            return Verdict { degree: 1.0, class: BotClass::Verified, reason: Reason::Verified(name.into()) };
+        if caller.is_verified() {
+            let reason = Reason::Verified(caller.label(Level::Bot));
+            return Verdict { degree: 1.0, class: BotClass::Verified, reason };
         }
         let client = caller.keys[Level::Client as usize];
-        if matches!(self.asked.look(object, client), Before::Other(..) | Before::Shared) {
-            return Verdict { degree: 0.0, class: BotClass::Reader, reason: Reason::Shared };
-        }
-        let is_new = self.is_newcomer(caller);
-        let (mut share, group) = self.share_of_newcomers(caller, shape);
+        let is_shared = matches!(self.asked.look(object, client), Before::Other(..) | Before::Shared);
+        let is_new = self.client(caller).is_new;
+        let (mut share, group) = self.share_of_newcomers(caller);
         let mut reason = Reason::Newcomer { group, share };
         let (mut was_crawl, mut known) = (false, 0.0);
         if let Some(account) = self.accounts.find(client) {
@@ -235,8 +252,11 @@ impl Ledger {
         let degree = match is_new && caller.bot().is_none() {
             true if self.are_held(shape, now) => 1.0,
             true => 0.0,
-            false => self.crowd.degree(share, known, self.most_reading_shape()),
+            false => self.crowd.degree(share, known),
         };
+        if is_shared {
+            return Verdict { degree, class: BotClass::Reader, reason: Reason::Shared };
+        }
         let is_crawl = degree >= CRAWLS || (was_crawl && degree > 0.0);
         if let Some(account) = self.accounts.find(client) {
             account.is_crawl = is_crawl;
@@ -255,26 +275,14 @@ impl Ledger {
     }
 
     /// Share of solo requests that is assumed of a newcomer, and the narrowest group that is known.
-    fn share_of_newcomers(&mut self, caller: &Caller, shape: Shape) -> (f32, Option<LabeledGroup>) {
+    fn share_of_newcomers(&mut self, caller: &Caller) -> (f32, Option<Label>) {
         if caller.bot().is_some() {
             // A robot that says so is believed until its requests show otherwise.
             let (share, _) = self.share_of_groups(caller, &[Level::Bot], 1.0);
-            return (share, Some((Level::Bot, caller.label(Level::Bot))));
+            return (share, Some(caller.label(Level::Bot)));
         }
-        let all = self.newcomers.share();
-        let raw = self.unpardoned.share();
-        let (by_address, known) = self.share_of_groups(caller, &ADDRESSES, raw);
-        let (by_software, _) = self.share_of_groups(caller, &SOFTWARE, raw);
-        let by_shape = self.shapes[shape.index()].share_from(ASSUMED.1, all);
-        // Address, software and shape are taken as independent: each moves the odds by as much as its newcomers differ from all.
-        let moved = odds(by_address) + odds(by_software) - 2.0 * odds(raw) + odds(by_shape);
-        (1.0 / (1.0 + (-moved).exp()), known.map(|level| (level, caller.label(level))))
-    }
-
-    /// The share of solo requests of the newcomers' shape that has the fewest, of those that are known.
-    fn most_reading_shape(&self) -> Option<f32> {
-        let known = self.shapes.iter().filter(|newcomers| newcomers.requests >= ASSUMED.1);
-        known.map(|newcomers| newcomers.solo / newcomers.requests).min_by(f32::total_cmp)
+        let (share, known) = self.share_of_groups(caller, &GROUPS, self.newcomers.share());
+        (share, known.map(|level| caller.label(level)))
     }
 
     /// The share of the narrowest group, as far as the groups are known, and which one that is.
@@ -291,18 +299,17 @@ impl Ledger {
     }
 
     /// Notes that the client asks for the object, and gives the one that fetched it first its due.
-    fn ask(&mut self, Ask { object, shape }: Ask, caller: &Caller, now: Mono) -> Evidence {
-        let is_new = self.is_newcomer(caller);
+    fn ask(&mut self, ask: Ask, caller: &Caller, client: KnownClient, course: Course, now: Mono) -> Evidence {
         // Only what was counted is pardoned later.
-        let counts = self.accounts.find(caller.keys[Level::Client as usize]).is_none_or(|client| client.counts_solo());
-        let note = shape.index() as u8 * 4 + u8::from(counts) * 2 + u8::from(is_new);
-        let before = self.asked.ask(object, caller.keys[Level::Client as usize], note);
+        let note = u8::from(client.counts_solo) * 2 + u8::from(client.is_new);
+        let before = self.asked.ask(ask.object, caller.keys[Level::Client as usize], course, note);
+        let is_solo = matches!(before, Before::Never | Before::Refused);
         // Asking again is no evidence, and a newcomer's solo request counts with the news.
-        if before != Before::Own && !(is_new && before == Before::Never) {
-            self.count_pressure(shape, false, now);
+        if before != Before::Own && !(client.is_new && is_solo) {
+            self.count_pressure(ask.shape, false, now);
         }
         match before {
-            Before::Never => SOLO,
+            Before::Never | Before::Refused => SOLO,
             Before::Own => NOTHING,
             Before::Shared => READ,
             Before::Other(first, note) => {
@@ -312,7 +319,6 @@ impl Ledger {
                 }
                 if note & 3 == 3 {
                     self.newcomers.pardon();
-                    self.shapes[usize::from(note / 4) % Shape::COUNT].pardon();
                 }
                 READ
             }
@@ -325,40 +331,47 @@ impl Ledger {
         has_learnt && self.pressure.is_on() && self.shape_pressure[shape.index()].is_on()
     }
 
-    fn is_newcomer(&mut self, caller: &Caller) -> bool {
-        self.accounts.find(caller.keys[Level::Client as usize]).is_none_or(|client| client.judged < KNOWN)
+    fn client(&mut self, caller: &Caller) -> KnownClient {
+        let new = KnownClient { is_new: true, is_crawl: false, counts_solo: true };
+        self.accounts.find(caller.keys[Level::Client as usize]).map_or(new, |client| KnownClient {
+            is_new: client.judged < KNOWN,
+            is_crawl: client.is_crawl,
+            counts_solo: client.counts_solo(),
+        })
     }
 
-    fn count(&mut self, caller: &Caller, shape: Shape, evidence: Evidence, misses: f32, now: Mono) {
-        let mut news = NOTHING;
-        for level in Level::ALL {
-            let Some(account) = self.accounts.open(caller, level) else { continue };
-            account.requests += 1.0;
-            account.misses += misses;
-            if level == Level::Client {
-                let evidence = if evidence.solo > 0.0 && !account.is_next_solo() { NOTHING } else { evidence };
-                news.requests = evidence.requests.min(account.news_left());
-                news.solo = evidence.solo.min(news.requests);
-                account.judge_by(evidence.requests, evidence.solo);
-            } else {
+    /// Counts requests that were served; those of them that count as a newcomer's come back. The groups of a known client are charged with
+    /// many of its hits at once.
+    fn count(&mut self, caller: &Caller, requests: f32, evidence: Evidence) -> Evidence {
+        let Some(account) = self.accounts.open(caller, Level::Client) else { return NOTHING };
+        account.requests += requests;
+        account.untold += requests;
+        let evidence = if evidence.solo > 0.0 && !account.is_next_solo() { NOTHING } else { evidence };
+        let counted = evidence.requests.min(account.news_left());
+        let news = Evidence { requests: counted, solo: evidence.solo.min(counted) };
+        account.judge_by(evidence.requests, evidence.solo);
+        if account.untold >= UNTOLD || news.requests > 0.0 || evidence.solo > 0.0 {
+            self.tell_groups(caller, news);
+        }
+        news
+    }
+
+    /// Charges the client's groups with the requests that they don't know yet, and with what its latest ones say about newcomers.
+    fn tell_groups(&mut self, caller: &Caller, news: Evidence) {
+        let client = self.accounts.find(caller.keys[Level::Client as usize]);
+        let untold = client.map_or(0.0, |account| std::mem::take(&mut account.untold));
+        for level in Level::ALL.into_iter().filter(|level| *level != Level::Client) {
+            if let Some(account) = self.accounts.open(caller, level) {
+                account.requests += untold;
                 account.judge_by(news.requests, news.solo);
             }
         }
-        self.add_news(news, shape, now);
+        self.newcomers.add(news);
     }
 
     fn count_pressure(&mut self, shape: Shape, is_solo: bool, now: Mono) {
         self.pressure.count(is_solo, now);
         self.shape_pressure[shape.index()].count(is_solo, now);
-    }
-
-    fn add_news(&mut self, news: Evidence, shape: Shape, now: Mono) {
-        if news.solo > 0.0 {
-            self.count_pressure(shape, true, now);
-        }
-        self.newcomers.add(news);
-        self.unpardoned.add(news);
-        self.shapes[shape.index()].add(news);
     }
 
     fn budget(&mut self, caller: &Caller, now: Mono) -> &mut CrawlBudget {
@@ -396,11 +409,8 @@ impl Ledger {
     fn tell_time(&mut self, now: Mono) {
         let seconds = now.since(self.born);
         self.accounts.tell_time(seconds);
-        let half_life = self.settings.half_life;
-        self.shapes
-            .iter_mut()
-            .chain([&mut self.newcomers, &mut self.unpardoned])
-            .for_each(|newcomers| newcomers.fade(seconds, half_life));
+        self.asked.tell_time(seconds);
+        self.newcomers.fade(seconds, self.settings.half_life);
     }
 
     fn walk(&mut self) {
@@ -431,13 +441,9 @@ impl Newcomers {
         self.solo = (self.solo - 1.0).max(0.0);
     }
 
+    /// The share of solo requests, as far as there were any.
     fn share(&self) -> f32 {
-        self.share_from(ASSUMED.2, USUAL_SHARE)
-    }
-
-    /// The share of solo requests, of which `assumed` requests have the share `before`.
-    fn share_from(&self, assumed: f32, before: f32) -> f32 {
-        (self.solo + assumed * before) / (self.requests + assumed)
+        (self.solo + ASSUMED.2 * USUAL_SHARE) / (self.requests + ASSUMED.2)
     }
 
     fn fade(&mut self, seconds: f64, half_life: f64) {
@@ -447,11 +453,6 @@ impl Newcomers {
             (self.requests, self.solo, self.at) = (self.requests * factor, self.solo * factor, seconds);
         }
     }
-}
-
-fn odds(share: f32) -> f32 {
-    let share = share.clamp(SURE, 1.0 - SURE);
-    (share / (1.0 - share)).ln()
 }
 
 /// The share of solo requests of an account, of which `assumed` requests have the share `before`.

@@ -17,6 +17,7 @@ mod account;
 mod asked;
 mod budget;
 mod caller;
+mod label;
 mod ledger;
 mod pressure;
 mod shape;
@@ -24,10 +25,11 @@ mod verdict;
 
 pub use account::{Level, LevelCosts};
 pub use budget::{Admission, CrawlBudget, Overdrawn};
-pub use caller::{Caller, CallerIds};
-pub use ledger::{Ledger, LedgerSettings};
+pub use caller::{Agents, Caller, CallerIds};
+pub use label::Label;
+pub use ledger::{Ledger, LedgerSettings, Payer};
 pub use shape::{Ask, Origin, Shape};
-pub use verdict::{BotClass, LabeledGroup, Reason, Verdict};
+pub use verdict::{BotClass, Reason, Verdict};
 
 #[cfg(test)]
 mod tests;

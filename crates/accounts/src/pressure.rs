@@ -32,8 +32,11 @@ impl Pressure {
 
     /// Counts a request, whether it is served or not. `is_solo`: a newcomer's, for an object that nobody else wants.
     pub fn count(&mut self, is_solo: bool, now: Mono) {
-        let factor = (-now.since(self.at).max(0.0) / AVERAGED).exp();
-        (self.solo, self.others, self.at) = (self.solo * factor, self.others * factor, now);
+        let passed = now.since(self.at);
+        if passed > 0.0 {
+            let factor = (-passed / AVERAGED).exp();
+            (self.solo, self.others, self.at) = (self.solo * factor, self.others * factor, now);
+        }
         if is_solo {
             self.solo += 1.0
         } else {

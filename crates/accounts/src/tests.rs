@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Drawn histories of readers and crawlers, judged request by request. A model cache decides what is a hit.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 use base::Mono;
 
-use crate::{Ask, BotClass, Caller, CallerIds, Ledger, LedgerSettings, Level, Origin, Shape};
+use crate::{Agents, Ask, BotClass, Caller, CallerIds, Ledger, LedgerSettings, Level, Origin, Payer, Shape};
 
 const HISTORIES: u64 = 200;
 const FIREFOX: &[u8] = b"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
@@ -38,7 +38,9 @@ impl Draw {
 
 struct World {
     ledger: Ledger,
-    cached: HashSet<u64>,
+    /// The end of each object's freshness.
+    cached: HashMap<u64, f64>,
+    ttl: f64,
     draw: Draw,
     now: f64,
     enforces: bool,
@@ -48,7 +50,7 @@ struct World {
 impl World {
     fn new(seed: u64, enforces: bool) -> Self {
         let ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
-        World { ledger, cached: HashSet::new(), draw: Draw(seed), now: 0.0, enforces, fetched: 0 }
+        World { ledger, cached: HashMap::new(), ttl: f64::INFINITY, draw: Draw(seed), now: 0.0, enforces, fetched: 0 }
     }
 
     /// A request; true if it was held up, or would have been.
@@ -59,12 +61,18 @@ impl World {
     fn ask_as(&mut self, caller: &Caller, page: u64, shape: Shape) -> bool {
         let object = Draw(page).next();
         let ask = Ask { object, shape };
-        if self.cached.contains(&object) {
-            self.ledger.hits(caller, &[ask], Mono(self.now));
+        let now = Mono(self.now);
+        let end = self.cached.get(&object).copied();
+        if end.is_some_and(|end| end > self.now) {
+            self.ledger.hits(caller, [ask], now);
             return false;
         }
-        let now = Mono(self.now);
-        let is_crawl = self.ledger.judge(caller, ask, now).class == BotClass::Crawl;
+        let verdict = self.ledger.judge(caller, ask, now);
+        if self.enforces && end.is_some_and(|end| verdict.takes_stale(self.now - end)) {
+            self.ledger.hits(caller, [ask], now);
+            return false;
+        }
+        let (is_crawl, payer) = (verdict.class == BotClass::Crawl, verdict.payer());
         let admission = match is_crawl && self.enforces {
             true => match self.ledger.reserve(caller, now) {
                 Ok(admission) => Some(admission),
@@ -77,8 +85,8 @@ impl World {
         };
         self.fetched += 1;
         self.ledger.miss(caller, ask, now);
-        self.ledger.charge(caller, 0.02, 10_000, admission, now);
-        self.cached.insert(object);
+        self.ledger.charge(caller, 0.02, 10_000, admission.map_or(payer, Payer::Budget), now);
+        self.cached.insert(object, self.now + self.ttl);
         match admission {
             Some(admission) => admission.wait > 0.0,
             None => is_crawl,
@@ -99,7 +107,7 @@ fn caller_at(address: u32) -> Caller {
 
 fn caller_with(address: u32, agent: &[u8]) -> Caller {
     let address = Some(IpAddr::V4(Ipv4Addr::from_bits(address)));
-    Caller::new(11, &CallerIds { address, agent, ..CallerIds::default() })
+    Caller::new(&mut Agents::new(11), &CallerIds { address, agent, ..CallerIds::default() })
 }
 
 fn reader(n: u64) -> Caller {
@@ -195,16 +203,16 @@ fn pages_that_others_want_later_pardon_only_what_was_counted() {
     let object = |n: u64| Draw(n).next();
     (0..12).for_each(|n| ledger.miss(&crawler, object(n), Mono(1.0)));
     (12..24).for_each(|n| ledger.miss(&crawler, object(n), Mono(n as f64)));
-    (1..12).for_each(|n| ledger.hits(&reader(n), &[object(n)], Mono(30.0)));
+    (1..12).for_each(|n| ledger.hits(&reader(n), [object(n)], Mono(30.0)));
     let shares = |ledger: &mut Ledger| {
         ledger
             .top(Level::Client, 99, Mono(30.0))
             .into_iter()
-            .find(|costs| costs.name == "192.0.2.1")
+            .find(|costs| costs.name.to_string() == "192.0.2.1")
             .map(|c| c.solo_share)
     };
     assert_eq!(shares(&mut ledger), Some(1.0), "these came within a second of the first");
-    ledger.hits(&reader(12), &[object(12)], Mono(30.0));
+    ledger.hits(&reader(12), [object(12)], Mono(30.0));
     let share = shares(&mut ledger).expect("the account exists");
     assert!((share - 12.0 / 13.0).abs() < 0.01, "{share}");
 }
@@ -343,7 +351,7 @@ fn one_client_that_is_refused_all_the_time_decides_about_nobody_else() {
 fn memory_stays_within_its_bound_and_readers_keep_their_accounts() {
     let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
     let known = reader(1);
-    (0..40).for_each(|object| ledger.hits(&known, &[object], Mono(1.0)));
+    (0..40).for_each(|object| ledger.hits(&known, [object], Mono(1.0)));
     let before = ledger.bytes();
     for n in 0..400_000u64 {
         let agent = format!("Browser/{n}");
@@ -358,7 +366,8 @@ fn memory_stays_within_its_bound_and_readers_keep_their_accounts() {
 #[test]
 fn a_verified_bot_has_a_budget_of_its_own() {
     let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
-    let bot = |name: &str| Caller::new(1, &CallerIds { verified: name.as_bytes(), ..CallerIds::default() });
+    let bot =
+        |name: &str| Caller::new(&mut Agents::new(1), &CallerIds { verified: name.as_bytes(), ..CallerIds::default() });
     let (one, other) = (bot("one.example"), bot("other.example"));
     assert_eq!(ledger.judge(&one, 1, Mono(0.0)).to_string(), "verified 1.00: one.example");
     while ledger.reserve(&one, Mono(0.0)).is_ok() {}
@@ -370,7 +379,8 @@ fn a_verified_bot_has_a_budget_of_its_own() {
 #[test]
 fn a_verified_bot_gets_the_place_of_one_that_has_gone() {
     let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
-    let bot = |name: &str| Caller::new(1, &CallerIds { verified: name.as_bytes(), ..CallerIds::default() });
+    let bot =
+        |name: &str| Caller::new(&mut Agents::new(1), &CallerIds { verified: name.as_bytes(), ..CallerIds::default() });
     (0..64).for_each(|n| assert!(ledger.reserve(&bot(&format!("{n}.example")), Mono(0.0)).is_ok()));
     let new = bot("new.example");
     assert!(ledger.reserve(&new, Mono(1.0)).is_err());
@@ -384,7 +394,7 @@ fn verified_bots_together_use_no_more_than_a_few() {
     let bots: Vec<Caller> = (0..64)
         .map(|n| {
             Caller::new(
-                1,
+                &mut Agents::new(1),
                 &CallerIds {
                     verified: format!("a-name-of-more-than-forty-bytes-{n:04}.example").as_bytes(),
                     ..CallerIds::default()
@@ -397,7 +407,7 @@ fn verified_bots_together_use_no_more_than_a_few() {
         for bot in &bots {
             let now = Mono(f64::from(second));
             if let Ok(admission) = ledger.reserve(bot, now) {
-                ledger.charge(bot, 0.1, 0, Some(admission), now);
+                ledger.charge(bot, 0.1, 0, Payer::Budget(admission), now);
                 fetches += 1;
             }
         }
@@ -412,14 +422,14 @@ fn costs_are_charged_to_all_accounts_and_fade() {
     let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
     let caller = caller_with(0xc000_0201, b"Examplebot/2");
     ledger.miss(&caller, 1, Mono(0.0));
-    ledger.charge(&caller, 4.0, 1000, None, Mono(0.0));
+    ledger.charge(&caller, 4.0, 1000, Payer::Readers, Mono(0.0));
     for (level, name) in [(Level::Client, "192.0.2.1"), (Level::Prefix, "192.0.2.0/24"), (Level::Bot, "Examplebot")] {
         let top = ledger.top(level, 9, Mono(0.0));
-        assert_eq!((top.len(), top[0].name.as_str(), top[0].origin_seconds), (1, name, 4.0));
+        assert_eq!((top.len(), top[0].name.to_string(), top[0].origin_seconds), (1, name.to_owned(), 4.0));
     }
     let later = &ledger.top(Level::Client, 9, Mono(1800.0))[0];
     assert!((later.origin_seconds - 2.0).abs() < 0.01, "{later:?}");
-    ledger.hits(&reader(1), &[1], Mono(1800.0));
+    ledger.hits(&reader(1), [1], Mono(1800.0));
     assert_eq!(ledger.top(Level::Client, 1, Mono(1800.0))[0].shared, 1.0);
 }
 
@@ -434,4 +444,135 @@ fn a_verdict_names_its_reason() {
     assert!(new.starts_with("reader 0.") && new.contains("% of requests of new clients"), "{new}");
     let shared = ledger.judge(&caller_at(0x0a00_0001), Draw(1).next(), Mono(32.0)).to_string();
     assert_eq!(shared, "reader 0.00: another client asked for this object");
+}
+
+/// A site with readers for the time of learning and longer, then with crawlers for `seconds`, which press.
+fn pressed(seed: u64, seconds: u64) -> World {
+    let mut world = World::new(seed, true);
+    for step in 0..(200 + seconds) * 100 {
+        world.now += 0.01;
+        if step % 20 == 0 {
+            let page = world.draw.popular(2000);
+            world.read(&reader(step / 2000 * 30 + step / 20 % 30), page);
+        }
+        if step > 20_000 {
+            let address = 0x2000_0000 | world.draw.below(1 << 28) as u32;
+            let page = 1_000_000_000 + world.draw.below(10_000_000);
+            world.ask(&caller_at(address), page);
+        }
+    }
+    world
+}
+
+#[test]
+fn a_crawler_that_repeats_refused_requests_from_a_second_address_gets_no_further() {
+    let mut world = pressed(7, 60);
+    let before = world.fetched;
+    for n in 0..2000 {
+        world.now += 0.01;
+        let page = 2_000_000_000 + n;
+        for try_ in 0..2u32 {
+            world.ask(&caller_at(0x3000_0000 + n as u32 * 3 + try_), page);
+        }
+    }
+    assert!((world.fetched - before) * 20 <= 4000, "{} of 4000 are fetched", world.fetched - before);
+}
+
+#[test]
+fn a_crowd_that_comes_while_crawlers_press_is_served() {
+    let mut world = pressed(8, 60);
+    let news = 3_000_000_000;
+    let held = (0..50).filter(|n| world.ask(&reader(80_000 + n), news)).count();
+    assert!(held <= 3, "{held} of 50");
+}
+
+#[test]
+fn a_second_crawl_of_the_same_pages_is_recognised_a_day_later() {
+    let mut world = World::new(9, true);
+    let crawl = |world: &mut World, from: u32| {
+        let before = world.fetched;
+        for n in 0..6000 {
+            world.now += 0.01;
+            if n % 20 == 0 {
+                let page = world.draw.popular(2000);
+                world.read(&reader(u64::from(n / 600)), page);
+            }
+            world.ask(&caller_at(from + n * 7), 1_000_000_000 + u64::from(n));
+        }
+        world.fetched - before
+    };
+    world.now = 300.0;
+    crawl(&mut world, 0x2000_0000);
+    world.now += 86_400.0;
+    world.cached.clear();
+    let fetched = crawl(&mut world, 0x3000_0000);
+    assert!(fetched <= 1500, "{fetched} of 6000");
+}
+
+#[test]
+fn a_client_that_looks_like_crawlers_gets_a_shared_object_that_expired_lately() {
+    let mut world = pressed(10, 60);
+    let (shared, now) = (Draw(FIRST_PART).next(), Mono(world.now));
+    let verdict = world.ledger.judge(&reader(90_000), shared, now);
+    assert_eq!(
+        (verdict.class, verdict.takes_stale(60.0), verdict.takes_stale(3600.0)),
+        (BotClass::Reader, true, false)
+    );
+    let of_a_reader = Ask { object: shared, shape: Shape { has_cookie: true, ..Shape::default() } };
+    assert!(!world.ledger.judge(&reader(90_000), of_a_reader, now).takes_stale(1.0), "nobody crawls with a cookie");
+}
+
+#[test]
+fn groups_of_a_known_client_are_charged_with_all_of_its_hits() {
+    let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
+    let client = caller_at(0xc000_0201);
+    (0..1000).for_each(|n| ledger.hits(&client, [Draw(n % 7).next()], Mono(1.0)));
+    ledger.miss(&client, 1, Mono(1.0));
+    for level in [Level::Client, Level::Prefix, Level::Agent] {
+        assert_eq!(ledger.top(level, 1, Mono(1.0))[0].requests, 1001.0, "{level:?}");
+    }
+}
+
+#[test]
+fn a_crawl_that_begins_is_no_income_of_its_budget() {
+    let mut ledger = Ledger::new(LedgerSettings { least: 0.001, ..LedgerSettings::default() }, Mono(0.0));
+    while ledger.reserve(&caller_at(1), Mono(0.0)).is_ok() {}
+    let before = ledger.budget_level(&caller_at(1), Mono(0.0));
+    for n in 0..300u32 {
+        let (caller, ask) = (caller_at(0x2000_0000 + n * 3), u64::from(n) << 44);
+        let payer = ledger.judge(&caller, ask, Mono(0.0)).payer();
+        ledger.miss(&caller, ask, Mono(0.0));
+        ledger.charge(&caller, 0.1, 0, payer, Mono(0.0));
+    }
+    let level = ledger.budget_level(&caller_at(1), Mono(60.0));
+    assert!(level - before < 0.2, "{before} grows to {level} s within a minute");
+}
+
+#[test]
+fn readers_have_most_of_the_origins_time_beside_crawlers() {
+    for (seed, popular_share) in [(11, 0), (12, 50)] {
+        let mut world = World { ttl: 60.0, ..World::new(seed, true) };
+        let [mut of_readers, mut of_crawlers] = [0; 2];
+        for step in 0..420 * 300 {
+            world.now += 1.0 / 300.0;
+            let is_counted = world.now > 330.0;
+            if step % 20 == 0 {
+                let (before, page) = (world.fetched, world.draw.popular(6000));
+                world.read(&reader(step / 6000 * 60 + step / 20 % 60), page);
+                of_readers += if is_counted { world.fetched - before } else { 0 };
+            }
+            if world.now > 300.0 {
+                let address = 0x2000_0000 | (world.draw.below(100_000) as u32).wrapping_mul(2971) & 0x0fff_ffff;
+                let is_popular = world.draw.below(100) < popular_share;
+                let page =
+                    if is_popular { world.draw.popular(6000) } else { 1_000_000_000 + world.draw.below(10_000_000) };
+                let before = world.fetched;
+                world.ask(&caller_at(address), page);
+                of_crawlers += if is_counted { world.fetched - before } else { 0 };
+            }
+        }
+        let share = of_readers as f64 / (of_readers + of_crawlers) as f64;
+        let least = if popular_share == 0 { 0.94 } else { 0.8 };
+        assert!(share >= least, "seed {seed}: {of_readers} fetches of readers, {of_crawlers} of crawlers");
+    }
 }

@@ -3,10 +3,16 @@
 
 use std::fmt;
 
-use crate::account::{Account, Level};
+use crate::account::Account;
+use crate::label::Label;
+use crate::ledger::Payer;
 
 /// Requests after which a client is judged by its own, and counts for the crowd.
 pub(crate) const KNOWN: f32 = 8.0;
+/// Degree from which on a client is in the class `crawl`.
+pub(crate) const CRAWLS: f32 = 0.5;
+/// Seconds for which a shared object that has expired is good enough for clients that crawl, or that look like crawlers.
+const SHARED_STALE: f64 = 600.0;
 /// Share of solo requests that is assumed of newcomers before there are any.
 pub(crate) const USUAL_SHARE: f32 = 0.1;
 /// Clients from which on there is a crowd.
@@ -18,8 +24,6 @@ const CERTAIN: (f32, f32) = (2.25, 0.9);
 /// Both while there is no crowd.
 const UNKNOWN: (f32, f32) = (0.45, 0.8);
 const BUCKETS: usize = 32;
-
-pub type LabeledGroup = (Level, Box<[u8]>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BotClass {
@@ -47,18 +51,35 @@ pub enum Reason {
     },
     /// The client is new, and judged by the newcomers of its group; without a group, by all.
     Newcomer {
-        group: Option<LabeledGroup>,
+        group: Option<Label>,
         share: f32,
     },
-    Verified(Box<[u8]>),
+    Verified(Label),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// 0: a reader; 1: a crawler.
+    /// 0: a reader; 1: a crawler. A crawler's request for a shared object is served as a reader's, so its class says less.
     pub degree: f32,
     pub class: BotClass,
     pub reason: Reason,
+}
+
+impl Verdict {
+    /// True if an object that expired so many seconds ago is good enough for the client. A crawler takes any; but of an object that readers
+    /// want, too, only one that they would soon have refreshed.
+    pub fn takes_stale(&self, seconds: f64) -> bool {
+        self.class == BotClass::Crawl
+            || (self.reason == Reason::Shared && self.degree >= CRAWLS && seconds <= SHARED_STALE)
+    }
+
+    /// The payer of a fetch that isn't in a budget.
+    pub fn payer(&self) -> Payer {
+        match self.reason {
+            Reason::Shared | Reason::Own { .. } => Payer::Readers,
+            Reason::Newcomer { .. } | Reason::Verified(_) => Payer::Nobody,
+        }
+    }
 }
 
 impl fmt::Display for Verdict {
@@ -72,12 +93,12 @@ impl fmt::Display for Verdict {
             Reason::Newcomer { group, share } => {
                 f.write_str("new client; nobody else asked for what ")?;
                 write!(f, "{:.0} % of requests of new clients", share * 100.0)?;
-                if let Some((level, name)) = group {
-                    write!(f, " ({} {})", level.word(), String::from_utf8_lossy(name))?;
+                if let Some(group) = group {
+                    write!(f, " ({} {group})", group.level().word())?;
                 }
                 f.write_str(" fetched")
             }
-            Reason::Verified(name) => write!(f, "{}", String::from_utf8_lossy(name)),
+            Reason::Verified(name) => write!(f, "{name}"),
         }
     }
 }
@@ -116,10 +137,9 @@ impl Crowd {
         *self = Crowd { share: (clients >= CROWD).then_some(median), ..Crowd::default() };
     }
 
-    /// Degree of a client with this share of solo requests. `known` is the weight of its own requests, from 0 to 1; for the
-    /// rest it is compared with `newcomers`: the share of new clients that most look like readers.
-    pub fn degree(&self, share: f32, known: f32, newcomers: Option<f32>) -> f32 {
-        let (own, new) = (thresholds(self.share), thresholds(newcomers));
+    /// Degree of a client with this share of solo requests. `known` is the weight of its own requests, from 0 to 1.
+    pub fn degree(&self, share: f32, known: f32) -> f32 {
+        let (own, new) = (thresholds(self.share), UNKNOWN);
         let suspect = own.0 * known + new.0 * (1.0 - known);
         let certain = own.1 * known + new.1 * (1.0 - known);
         ((share - suspect) / (certain - suspect)).clamp(0.0, 1.0)

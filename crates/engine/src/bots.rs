@@ -2,14 +2,14 @@
 //! The accounts of clients (parameter `bots`). The books are the crate `accounts`; this file has their lock, the clients of sessions, and the
 //! charge that a fetch carries.
 //!
-//! A session notes up to [`NOTED_HITS`] hits of a client and takes the lock once for them: when there are so many, when another client's
-//! request follows, before a judgement, and at its end. A request that needs a backend is judged under the lock; a fetch takes it once more
-//! when it ends.
+//! A thread notes up to [`NOTED_HITS`] hits of its clients and takes the lock once for them: when there are so many, when the first is a
+//! second old, and before a judgement. A request that needs a backend is judged under the lock; a fetch takes it once more when it ends.
 
+use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use accounts::{Admission, Ask, BotClass, Caller, CallerIds, Ledger, LedgerSettings, Overdrawn, Verdict};
+use accounts::{Agents, Ask, BotClass, Caller, CallerIds, Ledger, LedgerSettings, Overdrawn, Payer, Verdict};
 use base::Mono;
 use base::lock::Mutex;
 use cache::Digest;
@@ -18,13 +18,17 @@ use params::bots::BotsMode;
 
 use crate::sess::Sess;
 
-const NOTED_HITS: usize = 8;
+const NOTED_HITS: usize = 32;
+/// Seconds after which a thread's next hit brings the noted ones to the books.
+const NOTED_FOR: f64 = 1.0;
 
 /// The books of a worker; see the module.
 #[derive(Debug)]
 pub struct Bots {
     mode: AtomicU8,
     seed: u64,
+    /// Tells these books from those of another engine on the same thread.
+    number: u64,
     books: Mutex<Option<Books>>,
 }
 
@@ -34,19 +38,25 @@ struct Books {
     settings: LedgerSettings,
 }
 
-/// The client of a session, with the hits that the books don't know yet.
-#[derive(Debug)]
-pub(crate) struct SessCaller {
-    caller: Rc<Caller>,
-    verified: Box<[u8]>,
-    hits: [Ask; NOTED_HITS],
-    noted: usize,
+/// The hits of a thread that the books don't know yet, and the User-Agents of its clients.
+struct NotedHits {
+    /// The number of the books.
+    number: u64,
+    agents: Agents,
+    hits: Vec<(Rc<Caller>, Ask)>,
+    since: Mono,
+}
+
+thread_local! {
+    static NOTED: RefCell<Option<Box<NotedHits>>> = const { RefCell::new(None) };
 }
 
 impl Bots {
     /// `seed` is secret: keys of accounts depend on it.
     pub(crate) fn new(seed: u64) -> Self {
-        Bots { mode: AtomicU8::new(BotsMode::Off as u8), seed, books: Mutex::default() }
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBERS.fetch_add(1, Relaxed);
+        Bots { mode: AtomicU8::new(BotsMode::Off as u8), seed, number, books: Mutex::default() }
     }
 
     /// New parameters are in force. Other memory or another half-life begins new books.
@@ -79,6 +89,49 @@ impl Bots {
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Ledger) -> T) -> Option<T> {
         self.books.lock().as_mut().map(|books| work(&mut books.ledger))
     }
+
+    /// Works with the notes of this thread for these books.
+    fn noted<T>(&self, work: impl FnOnce(&mut NotedHits) -> T) -> T {
+        NOTED.with_borrow_mut(|noted| match noted {
+            Some(ours) if ours.number == self.number => work(ours),
+            _ => work(noted.insert(Box::new(NotedHits {
+                number: self.number,
+                agents: Agents::new(self.seed),
+                hits: Vec::with_capacity(NOTED_HITS),
+                since: Mono(0.0),
+            }))),
+        })
+    }
+
+    pub(crate) fn note_hit(&self, caller: Rc<Caller>, ask: Ask, now: Mono) {
+        self.noted(|noted| {
+            if noted.hits.is_empty() {
+                noted.since = now;
+            }
+            noted.hits.push((caller, ask));
+            if noted.hits.len() >= NOTED_HITS || now.since(noted.since) >= NOTED_FOR {
+                self.tell_hits(noted, now);
+            }
+        });
+    }
+
+    /// Tells the books of all hits that this thread has noted.
+    pub(crate) fn flush_hits(&self, now: Mono) {
+        self.noted(|noted| self.tell_hits(noted, now));
+    }
+
+    fn tell_hits(&self, noted: &mut NotedHits, now: Mono) {
+        if noted.hits.is_empty() {
+            return;
+        }
+        self.with(|ledger| {
+            for hits in noted.hits.chunk_by(|(one, _), (other, _)| one == other) {
+                ledger.hits(&hits[0].0, hits.iter().map(|(_, ask)| *ask), now);
+            }
+        });
+        // After the unlock: it may free clients.
+        noted.hits.clear();
+    }
 }
 
 fn settings_of(params: &Params) -> LedgerSettings {
@@ -101,52 +154,18 @@ pub(crate) fn object_of(digest: &Digest) -> u64 {
 }
 
 impl Sess {
-    /// The client of a request with this User-Agent; `identity` is what VCL set.
-    pub(crate) fn caller(&self, agent: &[u8], identity: Option<&[u8]>, verified: &[u8]) -> Rc<Caller> {
-        let address = identity.and_then(|text| std::str::from_utf8(text).ok()?.trim().parse().ok());
-        let address = address.unwrap_or_else(|| self.ends.client().ip());
-        let mut noted = self.noted_caller.borrow_mut();
-        if let Some(noted) = &mut *noted {
-            if noted.caller.is(address, agent) && *noted.verified == *verified {
-                return noted.caller.clone();
-            }
-            self.tell_hits(noted);
-        }
+    /// The client of a request. The session knows its TLS fingerprint, and its address unless VCL has set another.
+    pub(crate) fn caller(&self, ids: CallerIds<'_>) -> Rc<Caller> {
+        let address = ids.address.unwrap_or_else(|| self.ends.client().ip());
         let tls = self.tls.get().and_then(|tls| tls.fingerprint.as_ref()).map_or("", |print| print.ja4());
-        let ids = CallerIds { address: Some(address), network: None, tls: tls.as_bytes(), agent, verified };
-        let caller = Rc::new(Caller::new(self.engine.requests.bots.seed, &ids));
-        let new = SessCaller {
-            caller: caller.clone(),
-            verified: verified.into(),
-            hits: [Ask::default(); NOTED_HITS],
-            noted: 0,
-        };
-        *noted = Some(Box::new(new));
-        caller
-    }
-
-    pub(crate) fn note_hit(&self, ask: Ask) {
-        let mut noted = self.noted_caller.borrow_mut();
-        let Some(noted) = &mut *noted else { return };
-        noted.hits[noted.noted] = ask;
-        noted.noted += 1;
-        if noted.noted == NOTED_HITS {
-            self.tell_hits(noted);
-        }
-    }
-
-    /// Tells the books of all hits that were noted.
-    pub(crate) fn flush_hits(&self) {
-        if let Some(noted) = &mut *self.noted_caller.borrow_mut() {
-            self.tell_hits(noted);
-        }
-    }
-
-    fn tell_hits(&self, noted: &mut SessCaller) {
-        let hits = &noted.hits[..std::mem::take(&mut noted.noted)];
-        if !hits.is_empty() {
-            let now = self.engine.clock.mono();
-            self.engine.requests.bots.with(|ledger| ledger.hits(&noted.caller, hits, now));
+        let ids = CallerIds { address: Some(address), tls: tls.as_bytes(), ..ids };
+        let mut latest = self.latest_caller.borrow_mut();
+        match &*latest {
+            Some(caller) if caller.is(&ids) => caller.clone(),
+            _ => {
+                let caller = self.engine.requests.bots.noted(|noted| Caller::new(&mut noted.agents, &ids));
+                latest.insert(Rc::new(caller)).clone()
+            }
         }
     }
 }
@@ -157,14 +176,14 @@ impl Sess {
 pub(crate) struct FetchCharge {
     sess: Rc<Sess>,
     caller: Rc<Caller>,
-    admission: Option<Admission>,
+    payer: Payer,
     /// Seconds, once the fetch has begun.
     waited: Option<f64>,
 }
 
 impl FetchCharge {
-    pub fn new(sess: &Rc<Sess>, caller: Rc<Caller>, admission: Option<Admission>) -> Self {
-        FetchCharge { sess: sess.clone(), caller, admission, waited: None }
+    pub fn new(sess: &Rc<Sess>, caller: Rc<Caller>, payer: Payer) -> Self {
+        FetchCharge { sess: sess.clone(), caller, payer, waited: None }
     }
 
     pub fn begin(&mut self) {
@@ -177,7 +196,7 @@ impl FetchCharge {
 
     /// True for a fetch that the class `crawl` or a verified bot pays for.
     pub fn is_crawl(&self) -> bool {
-        self.admission.is_some()
+        matches!(self.payer, Payer::Budget(_))
     }
 
     pub fn end(mut self, bytes: u64) {
@@ -187,22 +206,23 @@ impl FetchCharge {
     fn settle(&mut self, bytes: u64) {
         let engine = &self.sess.engine;
         let now = engine.clock.mono();
-        let admission = self.admission.take();
+        let payer = std::mem::replace(&mut self.payer, Payer::Nobody);
         let Some(seconds) = self.waited.take() else {
-            if let Some(admission) = admission {
+            if let Payer::Budget(admission) = payer {
                 engine.requests.bots.with(|ledger| ledger.cancel(&self.caller, admission, now));
             }
             return;
         };
-        let counter = if admission.is_some() { &engine.main.bot_crawl_time } else { &engine.main.bot_reader_time };
+        let is_crawl = matches!(payer, Payer::Budget(_));
+        let counter = if is_crawl { &engine.main.bot_crawl_time } else { &engine.main.bot_reader_time };
         counter.add((seconds * 1e6) as u64);
-        engine.requests.bots.with(|ledger| ledger.charge(&self.caller, seconds, bytes, admission, now));
+        engine.requests.bots.with(|ledger| ledger.charge(&self.caller, seconds, bytes, payer, now));
     }
 }
 
 impl Drop for FetchCharge {
     fn drop(&mut self) {
-        if self.waited.is_some() || self.admission.is_some() {
+        if self.waited.is_some() || self.is_crawl() {
             self.settle(0);
         }
     }
@@ -212,7 +232,8 @@ impl Drop for FetchCharge {
 pub(crate) struct Judged {
     pub caller: Rc<Caller>,
     pub verdict: Verdict,
-    pub entry: Option<Result<Admission, Overdrawn>>,
+    /// The payer, if the fetch may begin.
+    pub entry: Result<Payer, Overdrawn>,
 }
 
 impl Bots {
@@ -222,10 +243,14 @@ impl Bots {
         self.with(|ledger| {
             let mut verdict = ledger.judge(&caller, ask, now);
             verdict.class = set.unwrap_or(verdict.class);
-            let entry = (enforces && verdict.class != BotClass::Reader).then(|| ledger.reserve(&caller, now));
+            let entry = match verdict.class {
+                BotClass::Crawl | BotClass::Verified if enforces => ledger.reserve(&caller, now).map(Payer::Budget),
+                BotClass::Reader if set.is_some() => Ok(Payer::Readers),
+                BotClass::Reader | BotClass::Crawl | BotClass::Verified => Ok(verdict.payer()),
+            };
             match entry {
-                Some(Err(_)) => ledger.refused(&caller, ask, now),
-                _ => ledger.miss(&caller, ask, now),
+                Err(_) => ledger.refused(&caller, ask, now),
+                Ok(_) => ledger.miss(&caller, ask, now),
             }
             Judged { caller, verdict, entry }
         })

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use accounts::Caller;
 use base::{Real, Vxid};
 use net::proxy::{ProxyHeader, tlv};
 use net::{Address, AddressText};
@@ -16,7 +17,6 @@ use sys::tcp::SocketNumber;
 use tables::close::SessClose;
 use tables::tags::Tag;
 
-use crate::bots::SessCaller;
 use crate::engine::Engine;
 
 #[derive(Debug)]
@@ -152,7 +152,7 @@ pub struct Sess {
     /// The version of HTTP that it speaks now, as VCL and the log call it: the front's word.
     pub version: Cell<&'static str>,
     /// The client of its latest request, while `bots` counts.
-    pub(crate) noted_caller: RefCell<Option<Box<SessCaller>>>,
+    pub(crate) latest_caller: RefCell<Option<Rc<Caller>>>,
     /// The value that `std.set_ip_tos` asked for, until the front has set it.
     pub tos: Cell<Option<u32>>,
 }
@@ -196,14 +196,13 @@ impl Sess {
             timeouts: Cell::new(SessTimeouts::new(&engine.params.load())),
             socket: connection.socket,
             version: Cell::new(version),
-            noted_caller: RefCell::default(),
+            latest_caller: RefCell::default(),
             tos: Cell::new(None),
         }
     }
 
     /// Ends the session: its last records and its counts. The task that began the session calls it once.
     pub fn close(&self, reason: SessClose) {
-        self.flush_hits();
         let main = self.engine.main;
         let open = self.engine.clock.real().since(self.t_open);
         reason.counter(main).inc();

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use accesslog::{AccessEntry, EntryClock, Handling};
-use accounts::{Admission, Ask, BotClass, Caller, CallerIds, Ledger, LedgerSettings, Origin, Shape};
+use accounts::{Agents, Ask, BotClass, Caller, CallerIds, Ledger, LedgerSettings, Origin, Payer, Shape, Verdict};
 use base::Mono;
 
 use crate::case::{CacheRules, Pass};
@@ -71,6 +71,7 @@ pub struct BotsSignals {
 pub struct BotsTally {
     plan: Option<BotsPlan>,
     ledger: Option<Ledger>,
+    agents: Option<Box<Agents>>,
     copies: Copies,
     pub clock: EntryClock,
     begin: Option<i64>,
@@ -88,7 +89,8 @@ pub struct BotsTally {
 impl BotsTally {
     pub fn new(plan: BotsPlan) -> BotsTally {
         let ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
-        BotsTally { plan: Some(plan), ledger: Some(ledger), ..BotsTally::default() }
+        let agents = Some(Box::new(Agents::new(SEED)));
+        BotsTally { plan: Some(plan), ledger: Some(ledger), agents, ..BotsTally::default() }
     }
 
     pub fn add(&mut self, entry: &AccessEntry<'_>) {
@@ -99,7 +101,8 @@ impl BotsTally {
         self.requests += 1;
         let address = entry.client.as_deref().and_then(networks::address);
         let agent = entry.field("User-Agent").unwrap_or_default();
-        let caller = Caller::new(SEED, &CallerIds { address, agent, ..CallerIds::default() });
+        let Some(agents) = &mut self.agents else { return };
+        let caller = Caller::new(agents, &CallerIds { address, agent, ..CallerIds::default() });
         let client = self.witness.see(entry, agent);
         self.note_signals(entry, address.is_some(), !agent.is_empty());
         self.decide(entry, &caller, client, now);
@@ -122,21 +125,21 @@ impl BotsTally {
             None => pass.is_none() && copy == CopyState::Fresh,
         };
         if is_hit {
-            ledger.hits(caller, &[ask], now);
+            ledger.hits(caller, [ask], now);
             return;
         }
         let seconds = fetch_seconds(entry, plan.fetch_seconds);
         self.fetches += 1;
         self.origin_seconds += seconds;
         let verdict = ledger.judge(caller, ask, now);
-        let (step, admission) = step(ledger, &verdict.class, caller, copy, now);
+        let (step, payer) = step(ledger, &verdict, caller, copy, now);
         self.witness.count(client, step, seconds);
         match step {
-            BotsStep::Stale => ledger.hits(caller, &[ask], now),
+            BotsStep::Stale => ledger.hits(caller, [ask], now),
             BotsStep::Refused => ledger.refused(caller, ask, now),
             BotsStep::Served | BotsStep::Waited => {
                 ledger.miss(caller, ask, now);
-                ledger.charge(caller, seconds, entry.bytes.unwrap_or(0), admission, now);
+                ledger.charge(caller, seconds, entry.bytes.unwrap_or(0), payer, now);
                 if pass.is_none_or(|pass| pass == Pass::Status) {
                     self.copies.keep(object, now.0 + plan.ttl);
                 }
@@ -164,23 +167,20 @@ impl BotsTally {
     }
 }
 
-fn step(
-    ledger: &mut Ledger,
-    class: &BotClass,
-    caller: &Caller,
-    copy: CopyState,
-    now: Mono,
-) -> (BotsStep, Option<Admission>) {
-    if *class == BotClass::Reader {
-        return (BotsStep::Served, None);
+fn step(ledger: &mut Ledger, verdict: &Verdict, caller: &Caller, copy: CopyState, now: Mono) -> (BotsStep, Payer) {
+    let payer = verdict.payer();
+    if let CopyState::Stale(seconds) = copy
+        && verdict.takes_stale(seconds)
+    {
+        return (BotsStep::Stale, payer);
     }
-    if copy != CopyState::None {
-        return (BotsStep::Stale, None);
+    if verdict.class == BotClass::Reader {
+        return (BotsStep::Served, payer);
     }
     match ledger.reserve(caller, now) {
-        Ok(admission) if admission.wait <= UNNOTICED => (BotsStep::Served, Some(admission)),
-        Ok(admission) => (BotsStep::Waited, Some(admission)),
-        Err(_) => (BotsStep::Refused, None),
+        Ok(admission) if admission.wait <= UNNOTICED => (BotsStep::Served, Payer::Budget(admission)),
+        Ok(admission) => (BotsStep::Waited, Payer::Budget(admission)),
+        Err(_) => (BotsStep::Refused, payer),
     }
 }
 

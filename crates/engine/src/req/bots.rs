@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use accounts::{Admission, Ask, BotClass, Caller, Ledger, Origin, Overdrawn, Shape, Verdict};
+use accounts::{Ask, BotClass, Caller, CallerIds, Ledger, Origin, Overdrawn, Payer, Shape, Verdict};
 use base::Mono;
 use cache::{Busy, ObjRef};
 use message::names;
@@ -55,18 +55,23 @@ pub(super) struct BotView<'a> {
 
 impl BotView<'_> {
     fn caller(&self) -> Rc<Caller> {
-        let agent = self.ask.original.get("User-Agent").unwrap_or_default();
-        let identity = self.settings.client_identity.as_ref().map(|text| text.as_bytes());
-        let verified = self.settings.verified_bot.as_ref().map_or(&[][..], |name| name.as_bytes());
-        self.client.sess.caller(agent, identity, verified)
+        let identity = self.settings.client_identity.as_ref();
+        let address = identity.and_then(|text| std::str::from_utf8(text.as_bytes()).ok()?.trim().parse().ok());
+        self.client.sess.caller(CallerIds {
+            address,
+            network: None,
+            tls: b"",
+            agent: self.ask.original.get("User-Agent").unwrap_or_default(),
+            verified: self.settings.verified_bot.as_ref().map_or(&[][..], |name| name.as_bytes()),
+        })
     }
 
     fn ask(&self) -> Ask {
         let head = &self.ask.original;
-        let host = head.get(names::HOST).unwrap_or_default();
+        let is_own = |url| head.get(names::HOST).is_some_and(|host| host_of(url).eq_ignore_ascii_case(host));
         let referer = match head.get("Referer") {
             None => Origin::Unnamed,
-            Some(url) if !host.is_empty() && host_of(url).eq_ignore_ascii_case(host) => Origin::Own,
+            Some(url) if is_own(url) => Origin::Own,
             Some(_) => Origin::Other,
         };
         let shape = Shape {
@@ -83,8 +88,7 @@ impl BotView<'_> {
         if let Some(class) = self.settings.bot_class {
             return class;
         }
-        let verdict = self.with_books(|ledger, caller, now| ledger.judge(caller, self.ask(), now));
-        verdict.map_or(BotClass::Reader, |verdict| verdict.class)
+        self.verdict().map_or(BotClass::Reader, |verdict| verdict.class)
     }
 
     /// Seconds of the backends' time that the client was charged with, and that its budget has.
@@ -93,14 +97,20 @@ impl BotView<'_> {
         known.unwrap_or_default()
     }
 
+    /// The verdict on what is known so far.
+    fn verdict(&self) -> Option<Verdict> {
+        self.with_books(|ledger, caller, now| ledger.judge(caller, self.ask(), now))
+    }
+
     fn with_books<T>(&self, work: impl FnOnce(&mut Ledger, &Caller, Mono) -> T) -> Option<T> {
         let engine = &self.client.sess.engine;
-        if !engine.requests.bots.is_on() {
+        let bots = &engine.requests.bots;
+        if !bots.is_on() {
             return None;
         }
-        let caller = self.caller();
-        self.client.sess.flush_hits();
-        engine.requests.bots.with(|ledger| work(ledger, &caller, engine.clock.mono()))
+        let (caller, now) = (self.caller(), engine.clock.mono());
+        bots.flush_hits(now);
+        bots.with(|ledger| work(ledger, &caller, now))
     }
 }
 
@@ -121,16 +131,15 @@ impl Req {
     #[inline]
     pub(super) fn note_hit(&mut self) {
         if self.engine().requests.bots.is_on() && !self.esi.is_fragment() && !self.is_of_peer() {
-            let view = self.bot_view();
-            drop(view.caller());
-            self.client.sess.note_hit(view.ask());
+            let (view, engine) = (self.bot_view(), self.engine());
+            engine.requests.bots.note_hit(view.caller(), view.ask(), engine.mono_of(self.ask.t_req));
         }
     }
 
     /// The charge for a fetch that isn't judged: a refresh, a slice, a fragment.
     pub(crate) fn charge_unjudged(&self) -> Option<Box<FetchCharge>> {
         let is_counted = self.engine().requests.bots.is_on() && self.client.trial.is_none();
-        is_counted.then(|| Box::new(FetchCharge::new(&self.client.sess, self.bot_view().caller(), None)))
+        is_counted.then(|| Box::new(FetchCharge::new(&self.client.sess, self.bot_view().caller(), Payer::Readers)))
     }
 
     /// Before a fetch: judges the client. A crawler waits for its share of the backends' time. `Err` is the step to go to instead.
@@ -147,9 +156,10 @@ impl Req {
         }
         let view = self.bot_view();
         let (client, ask) = (view.caller(), view.ask());
-        self.client.sess.flush_hits();
         let engine = self.engine();
-        let judged = engine.requests.bots.judge(client, ask, engine.clock.mono(), self.settings.bot_class);
+        let (bots, now) = (&engine.requests.bots, engine.clock.mono());
+        bots.flush_hits(now);
+        let judged = bots.judge(client, ask, now, self.settings.bot_class);
         let Some(Judged { caller, verdict, entry }) = judged else { return Ok(None) };
         if engine.requests.bots.enforces() {
             self.client.bot_class = verdict.class;
@@ -158,13 +168,17 @@ impl Req {
             self.tell_crawl(&verdict);
         }
         match entry {
-            None => Ok(Some(Box::new(FetchCharge::new(&self.client.sess, caller, None)))),
-            Some(Ok(admission)) => {
-                let charge = Box::new(FetchCharge::new(&self.client.sess, caller, Some(admission)));
-                // Boxed: it is rare.
-                Box::pin(self.wait_for_share(charge, admission, busy, transport)).await.map(Some)
+            Err(overdrawn) => Err(self.refuse_crawl(&verdict, overdrawn)),
+            Ok(payer) => {
+                let charge = Box::new(FetchCharge::new(&self.client.sess, caller, payer));
+                match payer {
+                    // Boxed: it is rare.
+                    Payer::Budget(admission) if admission.wait > 0.0 => {
+                        Box::pin(self.wait_for_share(charge, admission.wait, busy, transport)).await.map(Some)
+                    }
+                    Payer::Budget(_) | Payer::Readers | Payer::Nobody => Ok(Some(charge)),
+                }
             }
-            Some(Err(overdrawn)) => Err(self.refuse_crawl(&verdict, overdrawn)),
         }
     }
 
@@ -178,17 +192,14 @@ impl Req {
     async fn wait_for_share(
         &mut self,
         charge: Box<FetchCharge>,
-        admission: Admission,
+        wait: f64,
         busy: Option<&Busy>,
         transport: &mut dyn Transport,
     ) -> Result<Box<FetchCharge>, ReqStep> {
-        if admission.wait <= 0.0 {
-            return Ok(charge);
-        }
         self.engine().main.bot_crawl_waited.inc();
         self.log.flush();
         let begun = self.engine().clock.mono();
-        let ended = self.drive_until(Departure::Closed, transport, wait_alone(admission.wait, busy)).await;
+        let ended = self.drive_until(Departure::Closed, transport, wait_alone(wait, busy)).await;
         self.mark("Bots");
         if ended.is_none() {
             self.verdict = ReqVerdict::no_hit(NoHitReason::new(NoHit::Refused, "the client is gone"));
@@ -209,18 +220,23 @@ impl Req {
         ReqStep::Synth(SynthOrder { refusal: Some(Box::new(refusal)), ..order })
     }
 
-    /// True if the client crawls and gets this expired object instead of a fetch.
+    /// True if the client crawls, or looks like crawlers, and gets this expired object instead of a fetch.
     pub(super) fn is_stale_good_enough(&mut self, stale: &ObjRef) -> bool {
         let bots = &self.engine().requests.bots;
         let is_possible = bots.enforces() && !self.settings.rfc9111 && !self.esi.is_fragment();
         if !is_possible || stale.flags().is_passed() || self.is_to_be_read(stale) || self.is_of_peer() {
             return false;
         }
-        let is_crawl = self.bot_view().class() == BotClass::Crawl;
-        if is_crawl {
-            self.engine().main.bot_crawl_stale.inc();
+        let engine = self.engine();
+        let stale_for = engine.clock.mono().since(stale.times().fresh_until(None));
+        let takes_it = match self.settings.bot_class {
+            Some(class) => class == BotClass::Crawl,
+            None => self.bot_view().verdict().is_some_and(|verdict| verdict.takes_stale(stale_for)),
+        };
+        if takes_it {
+            engine.main.bot_crawl_stale.inc();
             self.verdict.take_stale();
         }
-        is_crawl
+        takes_it
     }
 }

@@ -411,7 +411,7 @@ set! {
     bot_directory_refused: Counter Info Integer "" "Signed requests whose key directory couldn't be fetched yet" => "Too many other directories were being fetched or are remembered.";
     bot_nonce_full: Counter Info Integer "" "Signed requests whose nonce couldn't be remembered" => "All nonces, or the share of the agent, are in use. See the argument nonces of botauth.verifier.";
     bot_crawl: Counter Info Integer "" "Requests of crawlers that needed a backend" => "See the parameter bots. A Notice record of the request has the reason.";
-    bot_crawl_stale: Counter Info Integer "" "Requests of crawlers that got an expired object" => "Only with bots=on. They aren't counted in bot_crawl.";
+    bot_crawl_stale: Counter Info Integer "" "Requests of crawlers that got an expired object" => "Only with bots=on. They aren't counted in bot_crawl. Requests of new clients that look like crawlers are among them.";
     bot_crawl_waited: Counter Info Integer "" "Requests of crawlers that waited for their share of the backends' time";
     bot_crawl_refused: Counter Info Integer "" "Requests of crawlers that were refused" => "The wait would have exceeded bots_patience.";
     bot_crawl_time: Counter Info Integer "" "Backend time of crawlers and verified bots, in microseconds" => "Only with bots=on.";

@@ -78,9 +78,13 @@ def enforced(report, program):
         statuses = crawl(v, 0)
         report.check(set(statuses) == {200, 429} and statuses[0] == 200 and statuses[-1] == 429, f"crawlers use up their share: {statuses}")
         report.check(len(work.asked) < CRAWLERS - 50, f"the origin is spared: {len(work.asked)} requests")
+        refused = statuses.count(429) + 1
         r = ask(v, address(900), "/crawled/900")
         report.check(r.status == 429 and int(r.get("Retry-After")) >= 1 and r.get("Class") == "crawl", f"a refused request: {r} {r.fields}")
         report.check(float(r.get("Budget")) < 0.2, f"req.bot.budget: {r.get('Budget')}")
+        statuses = [ask(v, address(n), "/crawled/900").status for n in range(910, 913)]
+        report.check(statuses == [429, 429, 200], f"a refused request shares nothing until a crowd asks: {statuses}")
+        refused += statuses.count(429)
         report.check(ask(v, address(901), "/known").status == 200, "a hit is never refused")
         report.check(ask(v, address(902), "/exempt", [("Set", "reader")]).status == 200, "VCL exempts a request")
         report.check(ask(v, address(903), "/verified", [("Verified", "good.example")]).status == 200, "a verified bot has a budget of its own")
@@ -90,9 +94,11 @@ def enforced(report, program):
         before = len(work.asked)
         r = ask(v, address(905), "/known", [("Set", "crawl")])
         report.check(r.status == 200 and len(work.asked) == before, f"a crawler gets an expired object: {r}")
-        r = ask(v, "192.0.2.9", "/known")
+        r = ask(v, address(908), "/known")
+        report.check(r.status == 200 and r.get("Class") == "reader" and len(work.asked) == before, f"so does a client that looks like crawlers: {r}")
+        r = ask(v, "192.0.2.9", "/known", [("Referer", "https://news.example/")])
         report.check(r.status == 200 and len(work.asked) == before + 1, f"a reader gets a fresh one: {r}")
-        report.check(counter(v, "bot_crawl_stale") == 1 and counter(v, "bot_crawl_refused") == statuses.count(429) + 1,
+        report.check(counter(v, "bot_crawl_stale") == 2 and counter(v, "bot_crawl_refused") == refused,
                      f"counters: {counter(v, 'bot_crawl_stale')} stale, {counter(v, 'bot_crawl_refused')} refused")
         report.check(until(LIMIT, lambda: log.has(b"lacquer: bots: verified 1.00: good.example")), "a verified bot is logged")
         report.check(log.has(b"lacquer: bots: crawl 1.00: new client; nobody else asked for what"), "a verdict is logged with its reason")

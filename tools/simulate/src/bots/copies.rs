@@ -5,10 +5,11 @@ use std::collections::HashMap;
 
 const MOST: usize = 1_000_000;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub enum CopyState {
     None,
-    Stale,
+    /// The copy expired so many seconds ago.
+    Stale(f64),
     Fresh,
 }
 
@@ -23,7 +24,7 @@ impl Copies {
         match self.young.get(&object).or_else(|| self.old.get(&object)) {
             None => CopyState::None,
             Some(end) if *end > now => CopyState::Fresh,
-            Some(_) => CopyState::Stale,
+            Some(end) => CopyState::Stale(now - end),
         }
     }
 

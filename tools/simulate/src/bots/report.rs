@@ -143,7 +143,7 @@ impl<'a> BotsReport<'a> {
 
 fn costs_json(rows: &[LevelCosts]) -> Value {
     let row = |row: &LevelCosts| {
-        json!({ "name": row.name, "requests": rounded(row.requests), "misses": rounded(row.misses),
+        json!({ "name": row.name.to_string(), "requests": rounded(row.requests), "misses": rounded(row.misses),
                 "origin_seconds": rounded(row.origin_seconds), "bytes_missed": rounded(row.bytes_missed),
                 "shared": rounded(row.shared), "solo_percent": rounded(row.solo_share * 100.0) })
     };
