@@ -333,6 +333,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("req.bot.budget", "Seconds of the backends' time that crawlers together may use now; of a verified bot, its own. Negative if they were used in advance. 0 with bots=off."),
     ("req.bot.class", "The verdict about the client (parameter bots): reader, crawl, or verified. Before vcl_hash it is about the client, after it about the client and this object. With bots=off it is reader unless VCL sets it. VCL may set reader or crawl; an empty string means the verdict."),
     ("req.bot.cost", "Seconds of the backends' time that the client was charged with; a charge fades (bots_half_life)."),
+    ("req.bot.network", "The number of the client's autonomous system, for example from import geoip2. Fetches are charged to its account, and new clients are compared with those of their network. 0: unknown."),
     ("req.bot.verified", "The name of the bot whose identity VCL has verified, for example with import botauth. It has a budget of its own. Empty: none."),
     ("req.storage", "The store for the request's body, if it is cached."),
     ("req.time", "When the request arrived or was restarted."),

@@ -12,7 +12,7 @@ use tables::no_hit::NoHit;
 use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::VclFailure;
-use vrt::value::Text;
+use vrt::value::{Text, Value};
 
 use super::body::Departure;
 use super::class::ClassState;
@@ -25,6 +25,7 @@ use crate::bots::{FetchCharge, Judged, object_of};
 use crate::classes::ClassRefusal;
 use crate::synthetic::SynthOrder;
 use crate::transport::Transport;
+use crate::vars;
 
 pub(super) const CRAWL: &str = "crawl";
 const USED_UP: &str = "the crawlers' share of the backends' time is used up";
@@ -38,6 +39,13 @@ pub(super) fn set_class(word: Option<Text>) -> Result<Option<BotClass>, VclFailu
         b"verified" => Err(VclFailure::new("req.bot.class: set req.bot.verified to the bot's name instead")),
         _ => Err(VclFailure::new("req.bot.class must be reader, crawl or empty")),
     }
+}
+
+/// The number that `req.bot.network` is set to.
+pub(super) fn network(value: &Value) -> Result<u32, VclFailure> {
+    let Value::Int(number) = value else { return Err(vars::wrong(value)) };
+    u32::try_from(*number)
+        .map_err(|_| VclFailure::new("req.bot.network must be the number of an autonomous system, or 0"))
 }
 
 fn host_of(url: &[u8]) -> &[u8] {
@@ -59,7 +67,7 @@ impl BotView<'_> {
         let address = identity.and_then(|text| std::str::from_utf8(text.as_bytes()).ok()?.trim().parse().ok());
         self.client.sess.caller(CallerIds {
             address,
-            network: None,
+            network: Some(self.settings.bot_network),
             tls: b"",
             agent: self.ask.original.get("User-Agent").unwrap_or_default(),
             verified: self.settings.verified_bot.as_ref().map_or(&[][..], |name| name.as_bytes()),

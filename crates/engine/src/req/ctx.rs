@@ -215,6 +215,7 @@ impl Ctx for ReqView<'_, '_> {
             Var::ReqBotBudget => Value::Duration(self.bot_view().account().1),
             Var::ReqBotClass => Value::text(self.bot_view().class().word()),
             Var::ReqBotCost => Value::Duration(self.bot_view().account().0),
+            Var::ReqBotNetwork => Value::Int(self.settings.bot_network.into()),
             Var::ReqBotVerified => {
                 Value::String(Some(self.settings.verified_bot.clone().unwrap_or_else(|| Text::from(""))))
             }
@@ -292,6 +293,7 @@ impl Ctx for ReqView<'_, '_> {
             Var::ReqClass => self.settings.class = vars::text(value)?,
             Var::ReqTenant => self.settings.tenant = tenant::named(value, self.log)?,
             Var::ReqBotClass => self.settings.bot_class = bots::set_class(vars::text(value)?)?,
+            Var::ReqBotNetwork => self.settings.bot_network = bots::network(&value)?,
             Var::ReqBotVerified => self.settings.verified_bot = vars::text(value)?,
             Var::ReqFilters if self.client.body.exists() && !self.client.body.is_unread() => {
                 return Err(VclFailure::new("req.filters not settable: the request's body was read already"));

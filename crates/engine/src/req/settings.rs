@@ -27,6 +27,8 @@ pub(crate) struct ReqSettings {
     pub tenant: Option<Text>,
     /// `req.bot.class`, once VCL has set it.
     pub bot_class: Option<BotClass>,
+    /// `req.bot.network`: the number of an autonomous system, or 0.
+    pub bot_network: u32,
     /// `req.bot.verified`: the bot whose identity VCL has verified.
     pub verified_bot: Option<Text>,
     pub client_identity: Option<Text>,

@@ -25,15 +25,17 @@ CRAWLERS = 200
 
 VCL = """vcl 4.1;
 import purge;
+import std;
 backend default { .host = "%s"; .port = "%d"; }
 sub vcl_recv {
     if (req.http.Set) { set req.bot.class = req.http.Set; }
     if (req.http.Verified) { set req.bot.verified = req.http.Verified; }
+    if (req.http.Network) { set req.bot.network = std.integer(req.http.Network, 0); }
     if (req.method == "EXPIRE") { set req.method = "GET"; return (hash); }
 }
 sub vcl_hit { if (req.http.Fresh) { return (miss); } if (req.http.Expire) { purge.soft(0s, 0s, 60s); return (synth(200)); } }
 sub vcl_miss { if (req.http.Expire) { return (synth(404)); } }
-sub answer { set resp.http.Class = req.bot.class; set resp.http.Cost = req.bot.cost; set resp.http.Budget = req.bot.budget; }
+sub answer { set resp.http.Class = req.bot.class; set resp.http.Cost = req.bot.cost; set resp.http.Budget = req.bot.budget; set resp.http.Net = req.bot.network; }
 sub vcl_deliver { call answer; }
 sub vcl_synth { call answer; }
 """
@@ -88,6 +90,9 @@ def enforced(report, program):
         report.check(ask(v, address(901), "/known").status == 200, "a hit is never refused")
         report.check(ask(v, address(902), "/exempt", [("Set", "reader")]).status == 200, "VCL exempts a request")
         report.check(ask(v, address(903), "/verified", [("Verified", "good.example")]).status == 200, "a verified bot has a budget of its own")
+        r = ask(v, address(907), "/network", [("Set", "reader"), ("Network", "64500")])
+        report.check(r.get("Net") == "64500", f"req.bot.network: {r.fields}")
+        report.check(ask(v, address(907), "/network", [("Network", "-1")]).status == 503, "a network without a number fails VCL")
         report.check(ask(v, address(904), "/wrong", [("Set", "nonsense")]).status == 503, "a class that doesn't exist fails VCL")
         report.check(float(ask(v, "192.0.2.9", "/known").get("Cost")) >= WORK / 2, "req.bot.cost is what a client was charged with")
         ask(v, "192.0.2.9", "/known", [("Expire", "1")])
