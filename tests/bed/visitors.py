@@ -82,9 +82,9 @@ class Visitors:
     def __init__(self, address):
         self.address, self.numbers = address, itertools.count(1)
 
-    async def send(self, asks, met, counts_from=0.0):
-        """Sends each ask when it is due, waits for all responses, and counts those of asks from `counts_from` on in `met` by kind of visitor. The result is
-        the longest delay of this loop, which is a defect of the bed."""
+    async def send(self, asks, met_at):
+        """Sends each ask when it is due, waits for all responses, and counts each in `met_at(ask.at)`, a dictionary of `Met` by kind of visitor; None: nowhere.
+        The result is the longest delay of this loop, which is a defect of the bed."""
         loop = asyncio.get_running_loop()
         begin, worst, visits = loop.time(), 0.0, {}
         for ask in asks:
@@ -94,11 +94,11 @@ class Visitors:
             due = begin + visit[0].at
             await asyncio.sleep(max(0.0, due - loop.time()))
             worst = max(worst, loop.time() - due)
-            tasks.append(asyncio.create_task(self.visit(visit, begin, met, counts_from)))
+            tasks.append(asyncio.create_task(self.visit(visit, begin, met_at)))
         await asyncio.gather(*tasks)
         return worst
 
-    async def visit(self, asks, begin, met, counts_from):
+    async def visit(self, asks, begin, met_at):
         """One visitor on one connection, as long as the server keeps it."""
         loop, connection = asyncio.get_running_loop(), None
         for ask in asks:
@@ -108,7 +108,7 @@ class Visitors:
             # The server may close an idle connection at any time; browsers try again.
             if was_kept and status == 0 and loop.time() - began < PATIENCE:
                 connection, status, is_hit = await self.one(None, ask)
-            if ask.at < counts_from:
+            if (met := met_at(ask.at)) is None:
                 continue
             found = met[ask.who]
             found.times.append(loop.time() - began if status == 200 else PATIENCE)

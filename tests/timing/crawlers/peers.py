@@ -10,6 +10,7 @@ from bed.process import Haproxy
 
 PATH = "/usr/sbin:/usr/bin"
 STORE = "malloc,16m"
+JUDGED = "lacquer --bots=on"  # the server that has to keep the promises of docs/bots.md
 VCL = """vcl 4.1;
 %s
 backend default { .host = "%s"; .port = "%d"; .first_byte_timeout = 30s; %s }
@@ -54,9 +55,9 @@ HAPROXY_FRONT = (
 )
 
 
-def servers(ours, with_peers):
-    """{name: function that starts it before an origin's address}"""
-    found = {"lacquer": varnish(ours), "lacquer --bots=on": varnish(ours, ["--bots=on"])}
+def servers(ours, with_peers, learning):
+    """{name: function that starts it before an origin's address}; `learning` is for bots_learning, in seconds."""
+    found = {"lacquer": varnish(ours), JUDGED: varnish(ours, ["--bots=on", "-p", f"bots_learning={learning}"])}
     if not with_peers:
         return found
     genuine = "/usr/sbin/varnishd"
