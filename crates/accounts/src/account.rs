@@ -4,7 +4,7 @@
 
 use crate::caller::Caller;
 use crate::label::Label;
-use crate::verdict::KNOWN;
+use crate::verdict::{BotClass, KNOWN};
 
 const WAYS: usize = 8;
 /// Parts of a second in which accounts note times.
@@ -53,6 +53,8 @@ impl Level {
 #[derive(Clone, Debug, PartialEq)]
 pub struct LevelCosts {
     pub name: Label,
+    /// The latest verdict about a client, or `Verified` for a verified bot. Groups have none.
+    pub class: Option<BotClass>,
     pub requests: f64,
     pub misses: f64,
     pub origin_seconds: f64,
@@ -81,6 +83,7 @@ pub(crate) struct Account {
     /// Hits of a client that its groups haven't been charged with.
     pub untold: f32,
     pub is_crawl: bool,
+    is_verified: bool,
     /// Ticks until which no other solo request counts.
     solo_until: u32,
     /// Ticks at which all of [`PARTS`] are free again.
@@ -101,6 +104,7 @@ const FREE: Account = Account {
     refused: 0.0,
     untold: 0.0,
     is_crawl: false,
+    is_verified: false,
     solo_until: 0,
     parts_until: 0,
     label: Label::EMPTY,
@@ -167,9 +171,19 @@ impl Account {
         self.judged - self.solo * (1.0 - SOLO_VALUE)
     }
 
+    fn class(&self) -> Option<BotClass> {
+        match self.label.level() {
+            Level::Client if self.is_crawl => Some(BotClass::Crawl),
+            Level::Client => Some(BotClass::Reader),
+            Level::Bot if self.is_verified => Some(BotClass::Verified),
+            _ => None,
+        }
+    }
+
     fn costs(&self) -> LevelCosts {
         LevelCosts {
             name: self.label,
+            class: self.class(),
             requests: self.requests.into(),
             misses: self.misses.into(),
             origin_seconds: self.origin_seconds.into(),
@@ -261,7 +275,9 @@ impl AccountTable {
         set.used_mut().for_each(|account| account.fade(ticks, half_life));
         let least = set.least();
         set.keys[least] = key;
-        set.accounts[least] = Account { label: caller.label(level), faded: ticks, touched: ticks, ..FREE };
+        let is_verified = level == Level::Bot && caller.is_verified();
+        let label = caller.label(level);
+        set.accounts[least] = Account { is_verified, label, faded: ticks, touched: ticks, ..FREE };
         Some(&mut set.accounts[least])
     }
 
@@ -282,6 +298,16 @@ impl AccountTable {
         all.sort_by(|a, b| b.origin_seconds.total_cmp(&a.origin_seconds).then(b.requests.total_cmp(&a.requests)));
         all.truncate(most);
         all.iter().map(|account| account.costs()).collect()
+    }
+
+    /// Requests and seconds of the origin's time in all accounts of a level.
+    pub fn total(&mut self, level: Level) -> (f64, f64) {
+        let (ticks, half_life) = (self.ticks, self.half_life);
+        let used = self.sets.iter_mut().flat_map(AccountSet::used_mut);
+        used.filter(|account| account.label.level() == level).fold((0.0, 0.0), |(requests, seconds), account| {
+            account.fade(ticks, half_life);
+            (requests + f64::from(account.requests), seconds + f64::from(account.origin_seconds))
+        })
     }
 
     fn set_of(&self, key: u64) -> usize {

@@ -269,6 +269,12 @@ impl Ledger {
         self.accounts.top(level, most)
     }
 
+    /// Requests of all clients, and the seconds of the origin's time that they were charged with.
+    pub fn total(&mut self, now: Mono) -> (f64, f64) {
+        self.tell_time(now);
+        self.accounts.total(Level::Agent)
+    }
+
     pub fn cost(&mut self, caller: &Caller, now: Mono) -> f64 {
         self.tell_time(now);
         self.accounts.find(caller.keys[Level::Client as usize]).map_or(0.0, |account| account.origin_seconds.into())

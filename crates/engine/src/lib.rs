@@ -13,6 +13,7 @@ pub mod classes;
 pub mod cluster;
 pub mod conn_queue;
 pub mod contain;
+pub mod costs;
 pub mod current;
 mod dictionaries;
 mod drain;

@@ -386,7 +386,8 @@ impl Manager {
 /// True if a command changes nothing, whatever its arguments: the page of `--watch` may run it.
 fn is_question(request: &CliRequest) -> bool {
     match request.name() {
-        "ping" | "status" | "explain" | "vcl.list" | "vcl.show" | "ban.list" | "backend.list" | "fleet.nodes" => true,
+        "ping" | "status" | "explain" | "vcl.list" | "vcl.show" | "ban.list" | "backend.list" | "bots.list"
+        | "fleet.nodes" => true,
         "vcl.profile" => request.arg(0) == Some("show"),
         _ => false,
     }
@@ -408,6 +409,7 @@ mod tests {
             "vcl.list -j",
             "vcl.profile -j show",
             "vcl.show -v boot",
+            "bots.list -j",
             "fleet.nodes -j",
         ] {
             assert!(is_allowed(line), "{line}");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The CLI commands that the worker answers.
 
+mod costs;
 mod invalidation;
 mod vcls;
 
@@ -50,6 +51,7 @@ pub fn answer(worker: &Arc<Worker>, request: &CliRequest) -> CliReply {
         Id::BanCancel => ban_cancel(worker, request),
         Id::BanSpreads => ban_spreads(worker, request),
         Id::BanList => ban_list(worker, request),
+        Id::BotsList => bots_list(worker, request),
         Id::BackendList => backend_list(worker, request),
         Id::BackendSetHealth => set_health(worker, &arg(0), &arg(1)),
         Id::DebugAcme => {
@@ -122,6 +124,21 @@ fn memory_list(worker: &Worker, request: &CliRequest) -> CliReply {
         return with_json(worker, request, &report.json());
     }
     CliReply::ok(report.text())
+}
+
+fn bots_list(worker: &Worker, request: &CliRequest) -> CliReply {
+    let most = match request.arg(0).map(|word| word.parse()) {
+        None => costs::ROWS,
+        Some(Ok(most @ 1..=costs::MOST_ROWS)) => most,
+        Some(_) => return CliReply::param(format!("<rows> is a number from 1 to {}", costs::MOST_ROWS)),
+    };
+    let Some(report) = worker.engine.costs(most) else {
+        return CliReply::new(CliStatus::Cant, "There are no accounts: set the parameter bots to observe or on");
+    };
+    if request.wants_json() {
+        return with_json(worker, request, &costs::json(&report, &worker.engine.params.load().bots));
+    }
+    CliReply::ok(costs::text(&report))
 }
 
 fn question(request: &CliRequest) -> Result<engine::TrialRequest, String> {

@@ -261,6 +261,28 @@ def explained(report, browser, v):
     report.check(browser.js("document.getElementById('control').hidden"), "nothing to change the server with, without --control")
 
 
+def case_costs(report, o):
+    """Who costs the origin what, on the page and in the metrics, as long as the server has accounts."""
+    with Origin(serve) as origin, Browser() as browser:
+        with Varnishd(o.varnishd, ["--watch", "127.0.0.1:0", "--bots=observe"], vcl=VCL % origin.address) as v:
+            address = of_server(v)
+            with Client(v.address) as c:
+                for n in range(20):
+                    c.request(f"/crawled/{n}", [("User-Agent", "Examplebot/1.0")])
+            browser.open(f"http://127.0.0.1:{address[1]}/")
+            rows = lambda: text(browser, "#costtab")
+            report.check(until(LIMIT, lambda: "Examplebot" in rows()), f"the table: {rows()!r}")
+            report.check("declared" in rows() and "127.0.0.1" in rows() and not browser.js("document.getElementById('costs').hidden"), f"its rows: {rows()!r}")
+            report.check("only logged" in text(browser, "#cost-note"), f"the mode: {text(browser, '#cost-note')!r}")
+            metrics = lambda: ask(address, "/metrics").body.decode()
+            line = r'lacquer_account_requests\{kind="bot",name="Examplebot",verdict="declared"\} (19|20)(\.|\n)'
+            report.check(until(LIMIT, lambda: re.search(line, metrics())), f"metrics: {[m for m in metrics().splitlines() if 'lacquer_account' in m]}")
+            report.check('name="127.0.0.1' not in metrics(), "no address becomes a time series")
+        with Varnishd(o.varnishd, ["--watch", "127.0.0.1:0"], vcl=VCL % origin.address) as v:
+            address = of_server(v)
+            report.check("lacquer_account" not in ask(address, "/metrics").body.decode(), "nothing without accounts")
+
+
 def bad(browser):
     """The red lines of the strip."""
     return browser.js("[...document.querySelectorAll('#problem-list li.bad > a')].map(a => a.textContent).join('; ')")
@@ -667,7 +689,7 @@ def is_watch(pid):
         return False
 
 
-CASES = [case_page, case_problems, case_reload, case_beside, case_metrics, case_prometheus, case_health, case_safety, case_sealed, case_watchers, case_vanish, case_option]
+CASES = [case_page, case_costs, case_problems, case_reload, case_beside, case_metrics, case_prometheus, case_health, case_safety, case_sealed, case_watchers, case_vanish, case_option]
 
 
 def main():

@@ -3,6 +3,7 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod accounts;
 mod acl;
 mod options;
 mod page;
@@ -31,6 +32,9 @@ pub fn main(args: &[String]) -> i32 {
 }
 
 fn run(options: &TalkersOptions) -> Result<i32, String> {
+    if options.is_of_accounts {
+        return accounts::show(options);
+    }
     let is_screen =
         options.is_live() && is_terminal() && options.format == TalkersFormat::Text && options.every.is_none();
     let counting = CountedThing {

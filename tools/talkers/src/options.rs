@@ -29,6 +29,7 @@ Selection
 const EXAMPLES: &str = "
 Examples:
  lacquer talkers --live
+ lacquer talkers --live --accounts
  lacquer talkers --by page --top 20 access.log
  lacquer talkers --by url --only page=www.example.com/ access.log
  lacquer talkers --live -d 1m --acl flood --by network --least 5
@@ -53,6 +54,9 @@ const HELP: &[HelpPart<TalkersOptions>] = &[
             opt!("--names FILE": "Names of autonomous systems, as for lacquer asn" =>
                 |o, args| o.names.push(args.text()?)),
             Gathers::LOG_FORMAT,
+            opt!("--accounts": "The server's own accounts (parameter bots) instead of its log: who costs the origin most,\n\
+                by client, prefix, AS, TLS fingerprint, User-Agent and bot, with the verdict" =>
+                |o, _| o.is_of_accounts = true),
         ],
     ),
     (
@@ -112,6 +116,7 @@ pub struct TalkersOptions {
     pub least: f64,
     pub format: TalkersFormat,
     pub acl: Option<String>,
+    pub is_of_accounts: bool,
     pub every: Option<Duration>,
     /// In which counts on the screen fall to a half; none: never.
     pub fade: Option<Duration>,
@@ -152,6 +157,18 @@ pub fn parse(words: &[String]) -> Result<Option<TalkersOptions>, String> {
 
 /// Sets what follows from several options together.
 fn settle(options: &mut TalkersOptions) -> Result<(), String> {
+    if options.is_of_accounts {
+        let is_of_log = !options.by.is_empty()
+            || !options.only.is_empty()
+            || options.acl.is_some()
+            || options.every.is_some()
+            || options.gathering.duration.is_some();
+        return match (options.is_live(), is_of_log) {
+            (false, _) => Err("--accounts needs a running server: -n DIR or --live".into()),
+            (true, true) => Err("--accounts excludes --by, --only, --acl, --every and -d".into()),
+            (true, false) => Ok(()),
+        };
+    }
     if options.by.is_empty() {
         options.by = if options.acl.is_some() { vec![GroupBy::Client] } else { USUAL.to_vec() };
     }
@@ -240,6 +257,8 @@ mod tests {
             ("--acl a --by url x", "--by client or --by network"),
             ("--acl a --by client,network x", "--by client or --by network"),
             ("--acl a --format json x", "exclude each other"),
+            ("--accounts x.log", "--live"),
+            ("--accounts --live --by url", "excludes --by"),
             ("--memory 1k x", "--memory 1k"),
             ("--prefix 33 x", "--prefix 33"),
             ("--fast", "--fast"),

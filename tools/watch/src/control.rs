@@ -34,6 +34,8 @@ pub enum ControlQuestion {
     Vcls,
     Bans,
     Fleet,
+    /// Lists who costs the origin most.
+    Costs,
     /// Lists the backends of the VCL in use, with the verdicts of probes and of `backend.set_health`.
     Backends,
     /// The cost of each line of the VCL in use, as far as it was counted.
@@ -78,6 +80,7 @@ impl ControlQuestion {
             "vcls" => ControlQuestion::Vcls,
             "bans" => ControlQuestion::Bans,
             "fleet" => ControlQuestion::Fleet,
+            "costs" => ControlQuestion::Costs,
             "profile" => ControlQuestion::Profile,
             "set-profile" => {
                 ControlQuestion::SetProfile(body.get("on").and_then(Value::as_bool).ok_or("on is missing")?)
@@ -95,6 +98,7 @@ impl ControlQuestion {
             | ControlQuestion::Vcls
             | ControlQuestion::Bans
             | ControlQuestion::Fleet
+            | ControlQuestion::Costs
             | ControlQuestion::Backends
             | ControlQuestion::Profile => false,
             ControlQuestion::SetProfile(_)
@@ -120,6 +124,7 @@ impl ControlQuestion {
             ControlQuestion::Vcls => words(&["vcl.list", "-j"]),
             ControlQuestion::Bans => words(&["ban.list", "-j"]),
             ControlQuestion::Fleet => words(&["fleet.nodes", "-j"]),
+            ControlQuestion::Costs => words(&["bots.list", "-j"]),
             ControlQuestion::Backends => words(&["backend.list", "-j"]),
             ControlQuestion::Profile => words(&["vcl.profile", "-j", "show"]),
             ControlQuestion::SetProfile(on) => words(&["vcl.profile", if *on { "on" } else { "off" }]),
@@ -319,6 +324,7 @@ mod tests {
         );
         check("vcls", json!({}), "look vcl.list|-j");
         check("fleet", json!({}), "look fleet.nodes|-j");
+        check("costs", json!({}), "look bots.list|-j");
         check(
             "ban",
             json!({"expression": "req.url ~ \"^/a b\\\\d\" && obj.status == 404"}),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `/metrics` for Prometheus and compatible scrapers: OpenMetrics if the client accepts it, else the older text format.
 
+mod costs;
 mod exporter;
 mod fleet;
 mod own;
@@ -155,18 +156,30 @@ fn escape(text: &str, quotes: bool) -> String {
     if quotes { text.replace('"', "\\\"") } else { text }
 }
 
-/// The content type and the page. `nodes`: the nodes of the server's fleet, from its CLI.
+/// The replies of the server's CLI that its metrics show.
+#[derive(Debug, Default)]
+pub struct CliReplies {
+    /// The nodes of the server's fleet.
+    pub nodes: Option<Value>,
+    /// The accounts that cost the origin most.
+    pub costs: Option<Value>,
+}
+
+/// The content type and the page.
 pub fn page(
     shared: &WatchShared,
     naming: MetricNaming,
     format: MetricsFormat,
-    nodes: Option<&Value>,
+    replies: &CliReplies,
 ) -> (&'static str, String) {
     match naming {
         MetricNaming::Own => {
             let mut out = own::exposition(shared);
-            if let Some(said) = nodes {
+            if let Some(said) = &replies.nodes {
                 fleet::add(&mut out, said);
+            }
+            if let Some(said) = &replies.costs {
+                costs::add(&mut out, said);
             }
             (format.content_type(), out.text(format, "_total"))
         }

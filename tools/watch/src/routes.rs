@@ -12,7 +12,7 @@ use crate::access::{AccessVerdict, COOKIE, PageAccess};
 use crate::control::{self, ControlQuestion};
 use crate::http::{PageRequest, PageResponse};
 use crate::live::FollowError;
-use crate::metrics::{self, MetricNaming, MetricsFormat};
+use crate::metrics::{self, CliReplies, MetricNaming, MetricsFormat};
 use crate::options::Ready;
 use crate::state::WatchShared;
 use crate::text::shown;
@@ -174,13 +174,28 @@ async fn metrics(context: &Context, head: &Head, query: &str) -> PageResponse {
     };
     let format = MetricsFormat::of_accept(head.get("accept").unwrap_or_default());
     let Ok(_place) = context.pages.acquire().await else { return PageResponse::text(500, "that failed") };
-    let nodes = if naming == MetricNaming::Own { fleet_nodes(context).await } else { None };
+    let replies = match naming {
+        MetricNaming::Own => CliReplies { nodes: fleet_nodes(context).await, costs: costs(context).await },
+        MetricNaming::Exporter => CliReplies::default(),
+    };
     let shared = Arc::clone(&context.shared);
     // This takes long with thousands of backends.
-    match tokio::task::spawn_blocking(move || metrics::page(&shared, naming, format, nodes.as_ref())).await {
+    match tokio::task::spawn_blocking(move || metrics::page(&shared, naming, format, &replies)).await {
         Ok((content_type, text)) => PageResponse::new(200, content_type, text),
         Err(_) => PageResponse::text(500, "that failed"),
     }
+}
+
+/// The accounts that cost the origin most. `None` if no fetch was ever charged to one, or if the CLI is too slow.
+async fn costs(context: &Context) -> Option<Value> {
+    let shared = Arc::clone(&context.shared);
+    let charged = |name: &str| matches!(name, "bot_reader_time" | "bot_crawl_time");
+    let has_accounts = shared.state().readings.iter().any(|reading| reading.value > 0 && charged(&reading.about.name));
+    if !(shared.options.cli && has_accounts) {
+        return None;
+    }
+    let _place = context.asks.try_acquire().ok()?;
+    ask_soon(shared, ControlQuestion::Costs).await
 }
 
 /// The nodes of the fleet. `None` if the server belongs to none, or if the CLI is too slow: metrics don't wait for it.

@@ -105,9 +105,11 @@ impl BotView<'_> {
         known.unwrap_or_default()
     }
 
-    /// The verdict on what is known so far.
-    fn verdict(&self) -> Option<Verdict> {
-        self.with_books(|ledger, caller, now| ledger.judge(caller, self.ask(), now))
+    /// The verdict on what is known so far, with the class that VCL has set; `None` without accounts.
+    pub fn verdict(&self) -> Option<Verdict> {
+        let mut verdict = self.with_books(|ledger, caller, now| ledger.judge(caller, self.ask(), now))?;
+        verdict.class = self.settings.bot_class.unwrap_or(verdict.class);
+        Some(verdict)
     }
 
     fn with_books<T>(&self, work: impl FnOnce(&mut Ledger, &Caller, Mono) -> T) -> Option<T> {
@@ -132,7 +134,7 @@ async fn wait_alone(seconds: f64, busy: Option<&Busy>) {
 }
 
 impl Req {
-    fn bot_view(&self) -> BotView<'_> {
+    pub(super) fn bot_view(&self) -> BotView<'_> {
         BotView { client: &self.client, ask: &self.ask, settings: &self.settings }
     }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use ::cache::{HashVariants, LookupOptions, LookupTrace, Reuse, VariantSummary};
+use accounts::BotClass;
 use base::{Mono, Vxid};
 use message::{Head, names};
 use net::Address;
@@ -93,7 +94,8 @@ pub async fn explain(engine: &Arc<Engine>, question: &TrialRequest) -> Result<St
     };
     req.tell_what_vcl_did(hash_counts, &mut out);
     let fault = if may_fetch { req.backend_fault() } else { String::new() };
-    Ok(out + &objects + &verdict + &fault)
+    let bots = if may_fetch { req.bot_verdict() } else { String::new() };
+    Ok(out + &objects + &verdict + &fault + &bots)
 }
 
 fn trial(engine: &Arc<Engine>, question: &TrialRequest) -> Result<Req, String> {
@@ -222,6 +224,22 @@ impl Req {
             return String::new();
         };
         format!("The last request to the backend {} failed {ago:.0} s ago: {why}.\n", backend.label())
+    }
+
+    /// The verdict of `--bots` about the client, and the state of its budget if it isn't a reader.
+    fn bot_verdict(&self) -> String {
+        let view = self.bot_view();
+        let Some(verdict) = view.verdict() else { return String::new() };
+        let mut text =
+            format!("If it needs the origin, its client is judged by --bots={}: {verdict}.\n", self.params.bots);
+        if verdict.class != BotClass::Reader {
+            let (cost, budget) = view.account();
+            let _ = writeln!(
+                text,
+                "  The client was charged with {cost:.1} s of the origin's time; its budget has {budget:.1} s now."
+            );
+        }
+        text
     }
 
     fn look(&self, out: &mut String) -> String {

@@ -3,6 +3,7 @@
 """`--bots` (docs/bots.md): crawlers that change their address with each request use up a share of the origin's time, are refused then, and get expired
 objects; readers, verified bots and requests that VCL exempts aren't refused. What the log, the counters and VCL say."""
 import concurrent.futures
+import json
 import pathlib
 import select
 import subprocess
@@ -53,10 +54,10 @@ class Works:
         return "Cache-Control: max-age=600\r\n", b"page"
 
 
-def ask(v, address, path, fields=()):
+def ask(v, address, path, fields=(), agent="Mozilla/5.0 (X11; Linux x86_64) Firefox/144.0"):
     with Client(v.address, timeout=LIMIT) as client:
         client.send(f"PROXY TCP4 {address} 192.0.2.1 4000 80\r\n".encode())
-        return client.request(path, [("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) Firefox/144.0"), *fields])
+        return client.request(path, [("User-Agent", agent), *fields])
 
 
 def address(n):
@@ -202,6 +203,61 @@ def stale(report, program):
         report.check("share of the backends' time" in (status or ""), f"Proxy-Status of a refusal: {status}")
 
 
+def lacquer(v, *words):
+    """Exit status, output and errors of a command of `lacquer`, asked about this server."""
+    program = pathlib.Path(v.proc.args[0]).with_name("lacquer")
+    p = subprocess.run([program, words[0], "-n", str(v.n), *words[1:]], capture_output=True, text=True, timeout=LIMIT)
+    return p.returncode, p.stdout, p.stderr
+
+
+def costs(report, program):
+    """Who costs what: `bots.list`, `lacquer talkers --accounts`, and the verdict in `lacquer explain`."""
+    work, robot = Works(), "Examplebot/1.0 (+https://bot.example/)"
+    with Origin(simple(work.answer)) as origin, Varnishd(
+            program, ["--bots=observe", *SETTINGS, "-a", "127.0.0.1:0,PROXY"], vcl=VCL % origin.address) as v:
+        for n in range(20):
+            ask(v, "192.0.2.7", f"/crawled/{n}", agent=robot)
+        for n in range(5):
+            ask(v, "198.51.100.9", f"/verified/{n}", [("Verified", "good.example")])
+        for address in ("203.0.113.8", "203.0.113.9"):
+            ask(v, address, "/read")
+        said = json.loads(v.cli.ask("bots.list -j"))[-1]
+        rows = {(row["kind"], row["name"]): row for row in said["accounts"]}
+        crawler, bots = rows.get(("client", "192.0.2.7"), {}), {name: row["verdict"] for (kind, name), row in rows.items() if kind == "bot"}
+        report.check(crawler.get("verdict") == "crawl" and (crawler["requests"], crawler["misses"], crawler["solo_percent"]) == (20, 20, 100), f"a crawler's account: {crawler}")
+        report.check(crawler["origin_seconds"] >= 20 * WORK and 50 < crawler["origin_percent"] < 100, f"what it costs: {crawler}")
+        report.check(bots == {"Examplebot": "declared", "good.example": "verified"}, f"bots: {bots}")
+        report.check(rows[("client", "203.0.113.9")]["verdict"] == "reader" and rows[("prefix", "203.0.113.0/24")]["verdict"] is None, f"readers: {rows}")
+        report.check((said["mode"], said["requests"]) == ("observe", 27), f"all of them: {said['mode']}, {said['requests']} requests")
+        clients = [row["origin_seconds"] for row in said["accounts"] if row["kind"] == "client"]
+        report.check(clients == sorted(clients, reverse=True), f"the most expensive first: {clients}")
+        report.check(len(json.loads(v.cli.ask("bots.list -j 1"))[-1]["accounts"]) == len({kind for kind, _ in rows}), "one of each kind")
+        status, out, err = lacquer(v, "talkers", "--accounts", "--format", "json", "--top", "1")
+        report.check(status == 0 and json.loads(out)["accounts"][0]["name"] == "192.0.2.7", f"lacquer talkers as JSON: {status} {out} {err}")
+        status, out, err = lacquer(v, "talkers", "--accounts")
+        report.check(status == 0 and all(word in out for word in ("crawl     192.0.2.7", "verified  good.example", "declared  Examplebot")), f"as text: {status} {out} {err}")
+        for words, wanted in ((["-c", "192.0.2.7", "-H", f"User-Agent: {robot}"], "--bots=observe: crawl 1.00: "),
+                              (["-c", "203.0.113.8"], "--bots=observe: reader 0.00: new client")):
+            status, out, err = lacquer(v, "explain", *words, "http://bed.test/new")
+            report.check(status == 0 and wanted in out, f"explain {words}: {status} {out} {err}")
+        _, out, _ = lacquer(v, "explain", "-c", "192.0.2.8", "http://bed.test/read")
+        report.check("It would be a hit" in out, f"explain of a hit: {out}")
+        for words in ("0", "101", "x"):
+            report.check(refusal(v, f"bots.list {words}") == 106, f"bots.list {words} is refused")
+        v.cli.ask("param.set bots off")
+        report.check(refusal(v, "bots.list") == 300, "there are no accounts without --bots")
+        status, out, err = lacquer(v, "talkers", "--accounts")
+        report.check(status == 2 and "set the parameter bots" in err, f"and talkers says so: {status} {out} {err}")
+
+
+def refusal(v, command):
+    try:
+        v.cli.ask(command)
+    except CliError as error:
+        return int(str(error).removeprefix(f"{command}: ")[:3])
+    return 200
+
+
 def values(report, program):
     with Varnishd(program, backend=("127.0.0.1", 1)) as v:
         for setting, words in (("bots maybe", "Must be off, observe or on"), ("bots_status 200", "400"), ("bots_share 100", "99")):
@@ -215,7 +271,7 @@ def values(report, program):
 
 
 def main():
-    o = options(__doc__, [enforced, observed, slow_client, held, stale, values])
+    o = options(__doc__, [enforced, observed, slow_client, held, stale, costs, values])
     report = Report("accounts")
     for case in o.cases:
         case(report, o.varnishd)

@@ -422,7 +422,23 @@ async function nodes() {
   }, "No node is known.");
   put("fleet-note", d.unknown ? `The fleet's board can't be reached for ${span(d.unknown.for_seconds)}: ${d.unknown.why}` : `As ${d.node} knows it.`);
 }
-setInterval(() => { if (!document.hidden) { lists(); nodes(); } }, 5000);
+// Who costs the origin most, if the server keeps accounts (parameter bots).
+async function costs() {
+  if (!state.about.cli || costs.none > Date.now() - 60000 || costs.asked > Date.now() - 9000) return;
+  costs.asked = Date.now();
+  const answer = await ask("costs");
+  const d = answer.ok && Array.isArray(answer.data) ? answer.data.at(-1) : null;
+  // The parameter may be set later.
+  costs.none = d ? 0 : Date.now();
+  $("costs").hidden = !d;
+  if (!d) return;
+  const words = { client: "client", prefix: "prefix", wide: "wide prefix", network: "network", ja4: "TLS (JA4)", agent: "User-Agent", bot: "bot" };
+  const shown = d.accounts.filter((a) => a.origin_percent >= 0.1 || a.kind === "bot");
+  rows("costtab", shown, (a) => [[words[a.kind] || a.kind], [a.name || "–"], [`${num(a.origin_seconds, 2)} s`, "n"], [percent(a.origin_percent / 100), "n"], [num(Math.round(a.requests)), "n"],
+    [num(Math.round(a.misses)), "n"], [percent(a.solo_percent / 100), "n"], [a.verdict || "–"]], "Nobody yet.");
+  put("cost-note", d.mode === "on" ? "Crawlers are held up (bots=on)." : "Crawlers are only logged (bots=observe).");
+}
+setInterval(() => { if (!document.hidden) { lists(); nodes(); costs(); } }, 5000);
 
 // ---- the list of requests
 let following = null;
