@@ -81,6 +81,20 @@ class Visit:
         self.check(cost == times, f"{path} {fields} goes through: {cost} fetches of {times}, {answer}")
         return answer
 
+    def crawled(self, refused, kept, user, path):
+        """`refused` are fetched for readers and not for crawlers; `kept` is given to both from the cache; the user with this cookie isn't taken for a crawler."""
+        robot = "Mozilla/5.0 (compatible; Examplebot/1.0)"
+        for wanted in refused:
+            cost, answer = self.cost(wanted, 1, user_agent=robot)
+            self.check((cost, answer.status) == (0, 429), f"{wanted} isn't fetched for a crawler: {cost} fetches, {answer}")
+        self.check(self.get(kept).status == 200, f"{kept} is fetched for a reader")
+        # Discourse has another page for those that name themselves crawlers.
+        self.get(kept, user_agent=robot)
+        cost, answer = self.cost(kept, 2, user_agent=robot)
+        self.check((cost, answer.status) == (0, 200), f"{kept} is in the cache for a crawler: {cost} fetches, {answer}")
+        answer = self.passed(path, cookie=user, user_agent=robot)
+        self.check(answer.status == 200, f"{path} of {user} is served: {answer}")
+
     def gone(self, path, why, **fields):
         """The next request reaches the application, at once or behind a stale answer."""
         before = self.site.made
@@ -127,6 +141,7 @@ class WordPress:
         t.check(t.get("/2026/.*", "PURGE", x_purge_method="regex").status == 200, "a PURGE of a pattern is taken")
         t.gone("/2026/11/other/", "PURGE of a pattern")
         t.passed("/2026/11/hello/", method="POST", body=b"x")
+        t.crawled(["/?s=word", "/shop/?orderby=price"], "/2026/11/read/", "wordpress_logged_in_abc=anna", "/?s=mine")
 
     def traffic(self, r):
         kind = r.random()
@@ -261,6 +276,7 @@ class Shopware(Tagged):
         t.kept("/product/3")
         t.check(t.get("/", "BAN").status == 200, "BAN of everything is taken")
         t.gone("/product/3", "a BAN of everything")
+        t.crawled(["/search?search=shirt", "/shirts?order=name&properties=1"], "/product/4", "sw-states=logged-in", "/product/4")
 
     def traffic(self, r):
         cookie = r.choice((None, None, "sw-currency=EUR", "sw-cache-hash=net"))
@@ -327,11 +343,88 @@ class MediaWiki:
         t.check(b"for 7" in answer.body and b"for all" in t.get("/wiki/Cache").body, "a user's page is the user's alone")
         t.check(t.get("/wiki/Cache", "PURGE").status == 200, "PURGE is taken")
         t.gone("/wiki/Cache", "a purge")
+        t.crawled(["/w/index.php?title=Cache&action=history", "/w/index.php?title=Cache&oldid=7", "/wiki/Special:RecentChanges"], "/wiki/Page",
+                  "wikiUserID=7; wiki_session=1", "/wiki/Special:Watchlist")
 
     def traffic(self, r):
         if r.random() < 0.05:
             return "/wiki/Main", {"cookie": "wikiUserID=7; wiki_session=1"}
         return f"/wiki/{min(int(r.expovariate(0.1)), 60)}", {"accept_language": r.choice(("de", "en-GB,en;q=0.9", "fr"))}
+
+
+class Forgejo:
+    PORTS, BAR = (8080,), 0.75
+    COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+    def answer(self, _method, path, fields, _body, _port):
+        user = re.search(r"(?:i_like_gitea|session)=(\w+)", fields.get("cookie", ""))
+        lines = [("Content-Type", "text/html"), ("Cache-Control", "max-age=0, private, must-revalidate, no-transform")]
+        if not user:
+            lines += [("Set-Cookie", "i_like_gitea=new; Path=/; HttpOnly"), ("Set-Cookie", "_csrf=x; Path=/")]
+        if path.startswith("/assets"):
+            lines = [("Content-Type", "text/css"), ("Cache-Control", "public, max-age=21600")]
+        return 200, lines, page_for(path, fields, user[1] if user else "all")
+
+    def visits(self, t):
+        for cookie in (None, "_ga=1"):
+            answer = t.kept("/org/repo", cookie=cookie, accept_language="de")
+            t.check(answer and b"for all" in answer.body and answer.get("Set-Cookie") is None, f"a visitor gets the page of all, and no session: {answer}")
+        t.check("private" in answer.get("Cache-Control"), "no browser keeps it")
+        for cookie in ("i_like_gitea=anna", "lang=de; session=bert", "gitea_incredible=x; session=bert"):
+            answer = t.passed("/org/repo", cookie=cookie)
+            t.check(b"for all" not in answer.body, f"{cookie} gets a page of their own")
+        t.check(b"for all" in t.get("/org/repo").body, "and visitors don't get that")
+        for path in ("/user/login", "/org/repo.git/info/refs?service=git-upload-pack", "/api/v1/version", "/org/repo/settings/hooks", "/v2/"):
+            t.passed(path)
+        t.passed("/org/repo", authorization="token x")
+        t.check(t.cost("/org/repo", cookie="lang=de-DE")[0] == 1, "a chosen language has pages of its own")
+        t.kept(f"/org/repo/src/commit/{self.COMMIT}/a.rs")
+        t.kept("/assets/css/index.css")
+        t.crawled([f"/org/repo/blame/commit/{self.COMMIT}/b.rs", "/org/repo/archive/main.zip", f"/org/repo/src/commit/{self.COMMIT}/c.rs", "/org/repo/issues?state=closed"],
+                  "/org/other", "session=anna", f"/org/repo/blame/commit/{self.COMMIT}/d.rs")
+        answer = t.passed("/org/other.git/git-upload-pack", method="POST", body=b"x", user_agent="Examplebot/1.0")
+        t.check(answer.status == 200, "a clone isn't crawling")
+
+    def traffic(self, r):
+        if r.random() < 0.05:
+            return "/org/repo", {"cookie": "i_like_gitea=anna"}
+        return f"/org/repo-{min(int(r.expovariate(0.1)), 50)}", {"cookie": r.choice((None, "_ga=1"))}
+
+
+class Discourse:
+    PORTS, BAR = (8080,), 0.65
+    TELEPHONE = "Mozilla/5.0 (Linux; Android 10; K) Chrome/141.0.0.0 Mobile Safari/537.36"
+
+    def answer(self, _method, path, fields, _body, _port):
+        user = re.search(r"\b_t=(\w+)", fields.get("cookie", ""))
+        agent = fields.get("user-agent", "")
+        view = "crawlers" if "bot" in agent else "telephones" if "Mobile" in agent else "all"
+        lines = [("Content-Type", "text/html"), ("Cache-Control", "no-cache, no-store")]
+        lines += [] if user else [("Set-Cookie", "_forum_session=x; path=/; HttpOnly")]
+        if "json" in fields.get("accept", ""):
+            return 200, lines, json.dumps({"path": path, "for": view})
+        return 200, lines, page_for(path, fields, user[1] if user else view)
+
+    def visits(self, t):
+        for cookie in (None, "_forum_session=abc; _ga=1"):
+            answer = t.kept("/t/a-topic/7", cookie=cookie)
+            t.check(answer and b"for all" in answer.body and answer.get("Set-Cookie") is None, "a reader gets the page of all")
+        t.check(b"for telephones" in t.kept("/t/a-topic/7", user_agent=self.TELEPHONE).body, "telephones have pages of their own")
+        t.check(t.get("/t/a-topic/7", accept="application/json").body.startswith(b"{"), "scripts get JSON")
+        t.check(b"<html>" in t.get("/t/a-topic/7").body, "and readers don't get that")
+        for user in ("anna", "bert"):
+            answer = t.passed("/t/a-topic/7", cookie=f"_t={user}; _forum_session=abc")
+            t.check(f"for {user}".encode() in answer.body, f"{user} gets a page of their own")
+        for path in ("/session/csrf", "/u/anna", "/search?q=x", "/admin"):
+            t.passed(path)
+        t.passed("/t/a-topic/7", cookie="theme_ids=3")
+        t.passed("/message-bus/abc/poll", method="POST", body=b"x")
+        t.crawled(["/t/a-topic/7/120", "/latest?page=9"], "/t/other/8", "_t=anna", "/t/a-topic/7/120")
+
+    def traffic(self, r):
+        if r.random() < 0.05:
+            return "/latest", {"cookie": "_t=anna"}
+        return f"/t/topic/{min(int(r.expovariate(0.1)), 50)}", {"cookie": r.choice((None, "_forum_session=1")), "user_agent": r.choice((None, self.TELEPHONE))}
 
 
 class Django:
@@ -581,6 +674,7 @@ class TopPages:
 
 ALL = {
     "wordpress": WordPress, "drupal": Drupal, "magento": Magento, "shopware": Shopware, "mediawiki": MediaWiki, "typo3": Typo3, "ghost": Ghost,
+    "forgejo": Forgejo, "discourse": Discourse,
     "django": Django, "json-api": JsonApi,
     "images": Images, "languages": Languages, "ab-tests": AbTests, "logged-in": LoggedIn, "paywall": Paywall, "blue-green": BlueGreen, "top-pages": TopPages,
 }
