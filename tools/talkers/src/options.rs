@@ -138,6 +138,7 @@ impl Gathers for TalkersOptions {
 pub const TOOL: Tool<TalkersOptions> = Tool { word: TalkersOptions::file, ..Tool::new("lacquer talkers", HELP) };
 
 const TIMES: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(1_000_000_000);
+const MEMORY: usize = 8 << 20;
 const USUAL: [GroupBy; 5] = [GroupBy::Client, GroupBy::Network, GroupBy::Url, GroupBy::Agent, GroupBy::Page];
 const MEASURES: [(&str, HittersMeasure); 4] = [
     (HittersMeasure::Requests.word(), HittersMeasure::Requests),
@@ -147,7 +148,7 @@ const MEASURES: [(&str, HittersMeasure); 4] = [
 ];
 
 pub fn parse(words: &[String]) -> Result<Option<TalkersOptions>, String> {
-    let mut options = TalkersOptions { top: 10, memory_bytes: 8 << 20, fade: Some(FADE), ..TalkersOptions::default() };
+    let mut options = TalkersOptions { top: 10, memory_bytes: MEMORY, fade: Some(FADE), ..TalkersOptions::default() };
     options.gathering.sources.with_caused = true;
     let Some(mut options) = TOOL.read(options, words)? else { return Ok(None) };
     options.gathering.check()?;
@@ -158,14 +159,9 @@ pub fn parse(words: &[String]) -> Result<Option<TalkersOptions>, String> {
 /// Sets what follows from several options together.
 fn settle(options: &mut TalkersOptions) -> Result<(), String> {
     if options.is_of_accounts {
-        let is_of_log = !options.by.is_empty()
-            || !options.only.is_empty()
-            || options.acl.is_some()
-            || options.every.is_some()
-            || options.gathering.duration.is_some();
-        return match (options.is_live(), is_of_log) {
+        return match (options.is_live(), is_about_log(options)) {
             (false, _) => Err("--accounts needs a running server: -n DIR or --live".into()),
-            (true, true) => Err("--accounts excludes --by, --only, --acl, --every and -d".into()),
+            (true, true) => Err("--accounts takes no other options than --top, --format and -n".into()),
             (true, false) => Ok(()),
         };
     }
@@ -186,6 +182,21 @@ fn settle(options: &mut TalkersOptions) -> Result<(), String> {
         return Err("asn needs --db: a file that says which addresses belong to which network".into());
     }
     Ok(())
+}
+
+/// True if an option is set that says how a log is read, counted or shown.
+fn is_about_log(options: &TalkersOptions) -> bool {
+    let selects = !options.by.is_empty() || !options.only.is_empty() || options.gathering.sources.format.is_some();
+    let groups = options.bits != Bits::default()
+        || options.with_query
+        || !options.databases.is_empty()
+        || !options.names.is_empty();
+    let shows = options.measure != HittersMeasure::default()
+        || options.least > 0.0
+        || options.acl.is_some()
+        || options.every.is_some()
+        || options.fade != Some(FADE);
+    selects || groups || shows || options.memory_bytes != MEMORY || options.gathering.duration.is_some()
 }
 
 fn words_of_by() -> String {
@@ -258,7 +269,10 @@ mod tests {
             ("--acl a --by client,network x", "--by client or --by network"),
             ("--acl a --format json x", "exclude each other"),
             ("--accounts x.log", "--live"),
-            ("--accounts --live --by url", "excludes --by"),
+            ("--accounts --live --by url", "no other options"),
+            ("--accounts --live --sort bytes", "no other options"),
+            ("--accounts --live --prefix 16", "no other options"),
+            ("--accounts --live --fade 0", "no other options"),
             ("--memory 1k x", "--memory 1k"),
             ("--prefix 33 x", "--prefix 33"),
             ("--fast", "--fast"),
