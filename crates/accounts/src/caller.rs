@@ -66,7 +66,7 @@ impl Agents {
 
 /// User-Agents differ in their length, and in the version at their end.
 fn place_of(text: &[u8]) -> usize {
-    let end = text.iter().rev().take(24).fold(0, |sum: usize, b| sum.wrapping_mul(31) + usize::from(*b));
+    let end = text.iter().rev().take(24).fold(0, |sum: usize, b| sum.wrapping_mul(31).wrapping_add((*b).into()));
     (end ^ text.len()) % AGENTS
 }
 
@@ -227,6 +227,12 @@ mod tests {
         assert_eq!(bot("Applebot-Extended/1").as_deref(), Some("Applebot-Extended"));
         assert_eq!(bot(""), None);
     }
+
+    #[test]
+    fn no_user_agent_overflows_the_sum_of_its_bytes() {
+        assert!(place_of(b"ztgjfslzmrleypdgcwmusrvc") < AGENTS);
+    }
+
     #[test]
     fn a_user_agent_that_takes_the_place_of_another_is_read_anew() {
         let mut agents = Agents::new(7);
