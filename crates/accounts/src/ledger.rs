@@ -10,6 +10,7 @@ use crate::asked::{AskedTable, Before, Course};
 use crate::budget::{Admission, CrawlBudget, Overdrawn};
 use crate::caller::Caller;
 use crate::label::Label;
+use crate::pace::OriginPace;
 use crate::pressure::{Pressure, PressureLimits};
 use crate::shape::{Ask, Shape};
 use crate::verdict::{BotClass, CRAWLS, Crowd, KNOWN, Reason, USUAL_SHARE, Verdict};
@@ -66,6 +67,7 @@ pub struct Ledger {
     crowd: Crowd,
     pressure: Pressure,
     shape_pressure: [Pressure; Shape::COUNT],
+    pace: OriginPace,
     crawl: CrawlBudget,
     /// Budgets by the key of the bot's account, with the time of the latest use.
     verified: HashMap<u64, (CrawlBudget, Mono)>,
@@ -120,6 +122,7 @@ impl Ledger {
             crowd: Crowd::default(),
             pressure: Pressure::new(PRESSED, now),
             shape_pressure: std::array::from_fn(|_| Pressure::new(PRESSED_SHAPE, now)),
+            pace: OriginPace::new(now),
             crawl: CrawlBudget::new(share, least, patience, now),
             verified: HashMap::new(),
             settings,
@@ -192,9 +195,10 @@ impl Ledger {
         self.tell_groups(caller, news);
     }
 
-    /// A fetch for the client has ended.
-    pub fn charge(&mut self, caller: &Caller, origin_seconds: f64, bytes: u64, payer: Payer, now: Mono) {
+    /// A fetch for the client has ended, after `waited` seconds. Returns the seconds of the origin's time that it counts for.
+    pub fn charge(&mut self, caller: &Caller, waited: f64, bytes: u64, payer: Payer, now: Mono) -> f64 {
         self.tell_time(now);
+        let origin_seconds = self.pace.count(waited, now);
         for level in Level::ALL {
             let Some(account) = self.accounts.open(caller, level) else { continue };
             account.origin_seconds += origin_seconds as f32;
@@ -208,6 +212,7 @@ impl Ledger {
             }
             Payer::Nobody => {}
         }
+        origin_seconds
     }
 
     /// Asks for a fetch of a client that isn't a reader.

@@ -19,6 +19,7 @@ mod budget;
 mod caller;
 mod label;
 mod ledger;
+mod pace;
 mod pressure;
 mod shape;
 mod verdict;

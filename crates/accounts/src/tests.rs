@@ -576,3 +576,19 @@ fn readers_have_most_of_the_origins_time_beside_crawlers() {
         assert!(share >= least, "seed {seed}: {of_readers} fetches of readers, {of_crawlers} of crawlers");
     }
 }
+
+#[test]
+fn a_full_queue_of_the_origin_is_no_income_of_crawlers() {
+    let mut ledger = Ledger::new(LedgerSettings { least: 0.001, ..LedgerSettings::default() }, Mono(0.0));
+    let mut charge = |from: u32, seconds: u32, waited: f64| {
+        let times = (from * 20..(from + seconds) * 20).map(|n| Mono(f64::from(n) / 20.0));
+        times.map(|now| ledger.charge(&reader(1), waited, 0, Payer::Readers, now)).sum::<f64>()
+    };
+    assert!((charge(0, 60, 0.02) - 24.0).abs() < 0.1);
+    let counted = charge(60, 30, 10.0);
+    assert!(counted < 50.0, "{counted} s for 12 s of work");
+    while ledger.reserve(&caller_at(1), Mono(90.0)).is_ok() {}
+    let before = ledger.budget_level(&caller_at(1), Mono(90.0));
+    let earned = ledger.budget_level(&caller_at(1), Mono(100.0)) - before;
+    assert!(earned < 1.0, "{earned} s within ten seconds");
+}

@@ -215,8 +215,8 @@ impl FetchCharge {
         };
         let is_crawl = matches!(payer, Payer::Budget(_));
         let counter = if is_crawl { &engine.main.bot_crawl_time } else { &engine.main.bot_reader_time };
-        counter.add((seconds * 1e6) as u64);
-        engine.requests.bots.with(|ledger| ledger.charge(&self.caller, seconds, bytes, payer, now));
+        let counted = engine.requests.bots.with(|ledger| ledger.charge(&self.caller, seconds, bytes, payer, now));
+        counter.add((counted.unwrap_or_default() * 1e6) as u64);
     }
 }
 

@@ -414,7 +414,7 @@ set! {
     bot_crawl_stale: Counter Info Integer "" "Requests of crawlers that got an expired object" => "Only with bots=on. They aren't counted in bot_crawl. Requests of new clients that look like crawlers are among them.";
     bot_crawl_waited: Counter Info Integer "" "Requests of crawlers that waited for their share of the backends' time";
     bot_crawl_refused: Counter Info Integer "" "Requests of crawlers that were refused" => "The wait would have exceeded bots_patience.";
-    bot_crawl_time: Counter Info Integer "" "Backend time of crawlers and verified bots, in microseconds" => "Only with bots=on.";
+    bot_crawl_time: Counter Info Integer "" "Backend time of crawlers and verified bots, in microseconds" => "Only with bots=on. A fetch counts for at most three times the usual one.";
     bot_reader_time: Counter Info Integer "" "Backend time of all other requests, in microseconds" => "While bots isn't off. Refreshes of stale objects are counted, too.";
     tenant_others: Counter Info Integer "" "Requests of tenants that share a row" => "Their tenant found no free row (tenants_max), or has a name that no tenant can have.";
     tenant_limited: Counter Info Integer "" "Objects for which a tenant's share had no room" => "The tenant would have held more than any that could make room. See docs/tenants.md.";
