@@ -10,6 +10,8 @@ use crate::ranges::{AddressRange, Ranges, number_of, prefix};
 const MOST_PREFIXES: usize = 100_000;
 /// The shortest prefixes that a bot may have. A shorter one would make a bot of a large part of the internet.
 const SHORTEST: (u32, u32) = (8, 19);
+/// The first and the last IPv6 address that stands for one of IPv4.
+const MAPPED: (u128, u128) = (0xffff << 32, 0xffff << 32 | 0xffff_ffff);
 
 /// The addresses of one bot.
 #[derive(Debug)]
@@ -47,16 +49,26 @@ impl PublishedRanges {
 }
 
 fn range(entry: &Value) -> Result<AddressRange, String> {
-    let text = ["ipv4Prefix", "ipv6Prefix"].iter().find_map(|name| entry.get(name)?.as_str());
-    let text = text.ok_or("neither ipv4Prefix nor ipv6Prefix")?;
+    let text = match (entry.get("ipv4Prefix"), entry.get("ipv6Prefix")) {
+        (Some(text), None) | (None, Some(text)) => text.as_str().ok_or("the prefix isn't a text")?,
+        (Some(_), Some(_)) => return Err("both ipv4Prefix and ipv6Prefix".into()),
+        (None, None) => return Err("neither ipv4Prefix nor ipv6Prefix".into()),
+    };
     let wrong = || format!("\"{}\" is no prefix", text.escape_debug());
     let (address, length) = text.split_once('/').ok_or_else(wrong)?;
     let (address, length): (IpAddr, u32) =
         (address.parse().map_err(|_| wrong())?, length.parse().map_err(|_| wrong())?);
+    if address.is_ipv4() != entry.get("ipv4Prefix").is_some() {
+        return Err(format!("\"{text}\" is of the other family"));
+    }
+    let (first, last) = prefix(address, length).ok_or_else(wrong)?;
+    // A length means something in its own family only, and IPv4 lies within IPv6.
+    if address.is_ipv6() && first <= MAPPED.1 && MAPPED.0 <= last {
+        return Err(format!("\"{text}\" has addresses of IPv4"));
+    }
     if length < if address.is_ipv4() { SHORTEST.0 } else { SHORTEST.1 } {
         return Err(format!("\"{text}\" is too short"));
     }
-    let (first, last) = prefix(address, length).ok_or_else(wrong)?;
     Ok(AddressRange { first, last, owner: 0 })
 }
 
@@ -98,7 +110,16 @@ mod tests {
             ("{\"prefixes\":[{\"ipv4Prefix\":\"192.0.2.0\"}]}", "prefix 1: \"192.0.2.0\" is no prefix"),
             ("{\"prefixes\":[{\"ipv4Prefix\":\"192.0.2.0/33\"}]}", "is no prefix"),
             ("{\"prefixes\":[{\"ipv4Prefix\":\"0.0.0.0/0\"}]}", "is too short"),
-            ("{\"prefixes\":[{\"ipv6Prefix\":\"::/0\"}]}", "is too short"),
+            ("{\"prefixes\":[{\"ipv6Prefix\":\"2000::/18\"}]}", "is too short"),
+            ("{\"prefixes\":[{\"ipv6Prefix\":\"::/0\"}]}", "has addresses of IPv4"),
+            ("{\"prefixes\":[{\"ipv6Prefix\":\"::/19\"}]}", "has addresses of IPv4"),
+            ("{\"prefixes\":[{\"ipv6Prefix\":\"::ffff:0:0/96\"}]}", "has addresses of IPv4"),
+            ("{\"prefixes\":[{\"ipv6Prefix\":\"::ffff:192.0.2.0/120\"}]}", "has addresses of IPv4"),
+            ("{\"prefixes\":[{\"ipv4Prefix\":\"192.0.2.0/24\",\"ipv6Prefix\":\"2001:db8::/32\"}]}", "both"),
+            ("{\"prefixes\":[{\"ipv6Prefix\":\"192.0.2.0/24\"}]}", "is of the other family"),
+            ("{\"prefixes\":[{\"ipv4Prefix\":\"2001:db8::/32\"}]}", "is of the other family"),
+            ("{\"prefixes\":[{\"ipv4Prefix\":7}]}", "isn't a text"),
+            ("{\"prefixes\":[{\"ipv4Prefix\":7,\"ipv6Prefix\":\"2001:db8::/32\"}]}", "both"),
         ] {
             let refused = parse(json).expect_err(json);
             assert!(refused.contains(why), "{json}: {refused}");

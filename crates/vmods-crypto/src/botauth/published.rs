@@ -55,12 +55,11 @@ pub(super) fn bot(this: &Arc<Published>, _: &mut VmodCall<'_>, ip: Option<Socket
     give(this.owner(ip))
 }
 
-/// True if the User-Agent names a bot of which the address isn't.
+/// True if the User-Agent names a bot of which no file has the address.
 pub(super) fn is_spoofed(this: &Arc<Published>, call: &mut VmodCall<'_>, ip: Option<SocketAddr>) -> CallResult<BOOL> {
     let agent = call.ctx.head(HeadId::Req).and_then(|head| head.get("User-Agent")).unwrap_or_default();
-    let Some(claimed) = this.claimed(agent) else { return give(false) };
-    let owner = this.owner(ip);
-    let is_spoofed = owner.is_none();
+    let Some((claimed, is_of_it)) = this.claimed(agent, ip) else { return give(false) };
+    let is_spoofed = !is_of_it;
     if is_spoofed {
         if let Some(main) = call.ctx.main_counters() {
             main.bot_spoofed.inc();
@@ -77,11 +76,44 @@ impl Published {
         self.bots.read().iter().find(|bot| bot.ranges.has(ip)).map(|bot| bot.name.clone())
     }
 
-    fn claimed(&self, agent: &[u8]) -> Option<Text> {
-        let names = |bot: &&PublishedBot| {
+    /// The first listed name in the User-Agent. True if a file of a name in it has the address: a name may have several files.
+    fn claimed(&self, agent: &[u8], ip: Option<SocketAddr>) -> Option<(Text, bool)> {
+        let bots = self.bots.read();
+        let is_named = |bot: &&PublishedBot| {
             let name = bot.name.as_bytes();
             agent.windows(name.len()).any(|part| part.eq_ignore_ascii_case(name))
         };
-        self.bots.read().iter().find(names).map(|bot| bot.name.clone())
+        let mut named = bots.iter().filter(is_named).peekable();
+        let first = named.peek()?.name.clone();
+        Some((first, ip.is_some_and(|ip| named.any(|bot| bot.ranges.has(ip.ip())))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_and_a_range_belong_together() {
+        let bot = |name: &str, prefix: &str| {
+            let json = format!("{{\"prefixes\":[{{\"ipv4Prefix\":\"{prefix}\"}}]}}");
+            let ranges = PublishedRanges::parse(json.as_bytes()).expect("valid");
+            PublishedBot { name: Text::from(name.as_bytes()), ranges: Arc::new(ranges) }
+        };
+        let bots = vec![
+            bot("Googlebot", "192.0.2.0/25"),
+            bot("bingbot", "198.51.100.0/24"),
+            bot("Googlebot", "203.0.113.0/24"),
+        ];
+        let published = Published { bots: RwLock::new(bots) };
+        let claim = |agent: &str, address: &str| {
+            let ip = Some(SocketAddr::new(address.parse().expect("an address"), 1));
+            published.claimed(agent.as_bytes(), ip).map(|(_, is_of_it)| is_of_it)
+        };
+        assert_eq!(claim("Mozilla/5.0 (compatible; googlebot/2.1)", "192.0.2.1"), Some(true));
+        assert_eq!(claim("Googlebot", "203.0.113.1"), Some(true), "its second file");
+        assert_eq!(claim("Googlebot", "198.51.100.1"), Some(false), "another bot's range excuses nothing");
+        assert_eq!(claim("bingbot", "198.51.100.1"), Some(true));
+        assert_eq!(claim("Firefox", "198.51.100.1"), None);
     }
 }
