@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The objects that were asked for, and by whom first: a table of fixed size. An object that two clients have asked for is *shared*, unless
-//! the first one was refused, and for [`REMEMBERED`] only, so that a second crawl of the same pages is recognised. In each set, the solo object
+//! The objects that were asked for, and by whom first: a table of fixed size. An object that two clients have asked for is *shared*, for
+//! [`REMEMBERED`] only, so that a second crawl of the same pages is recognised. A refused request shares nothing. In each set, the solo object
 //! that was asked for longest ago makes room, so a flood of URLs that nobody else wants displaces no shared one.
 
 const WAYS: usize = 8;
 /// Bits of what is noted with the first to ask.
 const NOTE_BITS: u32 = 2;
-/// Bits of the number of refused clients, and of the epoch.
-const REFUSED_BITS: u32 = 2;
+/// Bits that stand for refused clients, each client for one of them, and of the epoch.
+const REFUSED_BITS: u32 = 4;
 const EPOCH_BITS: u32 = 8;
 const LOW_BITS: u32 = NOTE_BITS + REFUSED_BITS + EPOCH_BITS;
 const TAG: u32 = !((1 << LOW_BITS) - 1);
@@ -15,14 +15,14 @@ const TAG: u32 = !((1 << LOW_BITS) - 1);
 const EPOCH: f64 = 900.0;
 /// Epochs for which a request is remembered: six hours.
 const REMEMBERED: u32 = 24;
-/// Clients whose requests for an object are refused, one after the other, before it counts as shared: a crowd may want it.
-const REFUSALS: u32 = 3;
+/// Bits of refused clients with which a crowd may want an object. At least as many clients were refused, and four on average.
+const CROWD: u32 = 3;
 /// Stands for more than one client.
 const SHARED: u32 = 0;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct AskedObject {
-    /// Upper bits of the object's number, then its epoch, the number of refused clients, and the note. 0 in all: a free place.
+    /// Upper bits of the object's number, then its epoch, the bits of refused clients, and the note. 0 in all: a free place.
     tag: u32,
     /// Low bits of the client's key.
     first: u32,
@@ -50,7 +50,7 @@ impl AskedObject {
             _ if self.is_forgotten(epoch) => Before::Never,
             SHARED => Before::Shared,
             one if one == first(client) => Before::Own,
-            _ if self.refused() >= REFUSALS => Before::Shared,
+            _ if self.refused().count_ones() >= CROWD => Before::Crowd,
             _ if self.refused() > 0 => Before::Refused,
             one => Before::Other(one, (self.tag & ((1 << NOTE_BITS) - 1)) as u8),
         }
@@ -63,6 +63,8 @@ pub(crate) enum Before {
     Never,
     /// Other clients asked, and each was refused.
     Refused,
+    /// Several others asked, and all were refused. Crawlers that repeat a request from other addresses do the same.
+    Crowd,
     /// Only the same client did.
     Own,
     /// Only one other client did, whose key has these low bits, with its note.
@@ -113,11 +115,14 @@ impl AskedTable {
         let refused = known.map_or(0, |at| set[at].refused());
         match (before, known) {
             (Before::Own, _) if course == Course::Refused || refused == 0 => return Before::Own,
-            (Before::Shared, Some(at)) if course != Course::Read && set[at].first == SHARED => return Before::Shared,
+            (Before::Crowd, _) if course == Course::Refused => return Before::Crowd,
+            (Before::Shared, _) if course != Course::Read => return Before::Shared,
             (Before::Other(..) | Before::Shared, _) => asked.first = SHARED,
-            _ => {
+            // It wasn't counted, so nothing is pardoned later.
+            (Before::Crowd, _) => {}
+            (Before::Never | Before::Refused | Before::Own, _) => {
                 let refused = if before == Before::Refused { refused } else { 0 };
-                let refused = if course == Course::Refused { refused + 1 } else { 0 };
+                let refused = if course == Course::Refused { refused | refused_bit(client) } else { 0 };
                 asked.tag |= u32::from(note) & ((1 << NOTE_BITS) - 1) | refused << NOTE_BITS;
             }
         }
@@ -148,11 +153,16 @@ fn first(client: u64) -> u32 {
     (client as u32).max(1)
 }
 
+/// The bit of a refused client. It depends on other bits of the key than [`first`].
+fn refused_bit(client: u64) -> u32 {
+    1 << ((client >> 32) % u64::from(REFUSED_BITS))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const HERE: u64 = 7 << 44;
+    const HERE: u64 = 7 << 46;
 
     fn fetch(table: &mut AskedTable, object: u64, client: u64) -> Before {
         table.ask(object, client, Course::Fetched, 3)
@@ -169,13 +179,21 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_request_shares_nothing_until_a_crowd_asks() {
+    fn refused_requests_share_nothing_and_many_clients_are_a_crowd() {
         let mut table = AskedTable::new(4096);
+        let [one, two, three] = [1, 2, 3].map(|n| n << 32 | n);
         let refuse = |table: &mut AskedTable, client| table.ask(HERE, client, Course::Refused, 3);
-        assert_eq!((refuse(&mut table, 1), refuse(&mut table, 1)), (Before::Never, Before::Own));
-        assert_eq!((refuse(&mut table, 2), refuse(&mut table, 3)), (Before::Refused, Before::Refused));
-        assert_eq!(table.look(HERE, 4), Before::Shared);
-        assert_eq!((refuse(&mut table, 4), table.look(HERE, 1)), (Before::Shared, Before::Shared));
+        assert_eq!((refuse(&mut table, one), refuse(&mut table, one)), (Before::Never, Before::Own));
+        for _ in 0..9 {
+            assert_eq!((refuse(&mut table, two), refuse(&mut table, one)), (Before::Refused, Before::Refused));
+        }
+        assert_eq!(table.look(HERE, three), Before::Refused, "two clients in turn stay two");
+        refuse(&mut table, three);
+        assert_eq!((table.look(HERE, one), refuse(&mut table, one)), (Before::Crowd, Before::Crowd));
+        assert_eq!(fetch(&mut table, HERE, two), Before::Crowd);
+        assert_eq!(table.look(HERE, one), Before::Other(two as u32, 0), "nobody is pardoned for it");
+        assert_eq!(table.ask(HERE, one, Course::Read, 3), Before::Other(two as u32, 0));
+        assert_eq!(table.look(HERE, three), Before::Shared);
     }
 
     #[test]
@@ -216,10 +234,10 @@ mod tests {
         for client in [1, 2] {
             fetch(&mut table, HERE, client);
         }
-        (8..10_000u64).for_each(|n| assert_eq!(fetch(&mut table, n << 44 | n, 3), Before::Never));
+        (8..10_000u64).for_each(|n| assert_eq!(fetch(&mut table, n << 46 | n, 3), Before::Never));
         assert_eq!(table.look(HERE, 9), Before::Shared);
-        assert_eq!(table.look(9_999 << 44 | 9_999, 3), Before::Own, "the latest is known");
-        assert_eq!(table.look(9 << 44 | 9, 3), Before::Never, "an old one isn't");
+        assert_eq!(table.look(9_999 << 46 | 9_999, 3), Before::Own, "the latest is known");
+        assert_eq!(table.look(9 << 46 | 9, 3), Before::Never, "an old one isn't");
         assert_eq!(table.bytes(), 4096);
     }
 
@@ -227,9 +245,9 @@ mod tests {
     fn shared_objects_make_room_when_there_is_nothing_else() {
         let mut table = AskedTable::new(1);
         for n in 1..20u64 {
-            fetch(&mut table, n << 44, 1);
-            fetch(&mut table, n << 44, 2);
+            fetch(&mut table, n << 46, 1);
+            fetch(&mut table, n << 46, 2);
         }
-        assert_eq!((table.look(19 << 44, 3), table.look(1 << 44, 3)), (Before::Shared, Before::Never));
+        assert_eq!((table.look(19 << 46, 3), table.look(1 << 46, 3)), (Before::Shared, Before::Never));
     }
 }

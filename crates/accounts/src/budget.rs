@@ -23,6 +23,8 @@ pub struct Admission {
     pub wait: f64,
     /// Seconds of the origin's time.
     pub reserved: f64,
+    /// The budget is that of crowds.
+    pub(crate) is_of_crowd: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,7 +93,7 @@ impl CrawlBudget {
         }
         self.level -= reserved;
         self.admitted += 1;
-        Ok(Admission { wait, reserved })
+        Ok(Admission { wait, reserved, is_of_crowd: false })
     }
 
     /// The fetch has ended and used `seconds`. The debt that remains is bounded, because many may have been admitted by the cost of others.

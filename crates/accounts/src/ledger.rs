@@ -69,6 +69,8 @@ pub struct Ledger {
     shape_pressure: [Pressure; Shape::COUNT],
     pace: OriginPace,
     crawl: CrawlBudget,
+    /// Fetches of objects that several refused clients wanted, so that a crowd doesn't queue behind crawlers.
+    crowds: CrawlBudget,
     /// Budgets by the key of the bot's account, with the time of the latest use.
     verified: HashMap<u64, (CrawlBudget, Mono)>,
 }
@@ -124,6 +126,7 @@ impl Ledger {
             shape_pressure: std::array::from_fn(|_| Pressure::new(PRESSED_SHAPE, now)),
             pace: OriginPace::new(now),
             crawl: CrawlBudget::new(share, least, patience, now),
+            crowds: CrawlBudget::new(share, least, patience, now),
             verified: HashMap::new(),
             settings,
         }
@@ -133,7 +136,9 @@ impl Ledger {
     pub fn set_budgets(&mut self, settings: &LedgerSettings) {
         self.settings =
             LedgerSettings { bytes: self.settings.bytes, half_life: self.settings.half_life, ..settings.clone() };
-        self.crawl.set(settings.share, settings.least, settings.patience);
+        [&mut self.crawl, &mut self.crowds]
+            .into_iter()
+            .for_each(|budget| budget.set(settings.share, settings.least, settings.patience));
         self.share_among_verified();
     }
 
@@ -205,9 +210,12 @@ impl Ledger {
             account.bytes += bytes as f32;
         }
         match payer {
-            Payer::Budget(admission) => self.budget(caller, now).settle(admission.reserved, origin_seconds),
+            Payer::Budget(admission) => {
+                self.budget(caller, admission.is_of_crowd, now).settle(admission.reserved, origin_seconds);
+            }
             Payer::Readers => {
                 self.crawl.add_readers(origin_seconds, now);
+                self.crowds.add_readers(origin_seconds, now);
                 self.verified.values_mut().for_each(|(budget, _)| budget.add_readers(origin_seconds, now));
             }
             Payer::Nobody => {}
@@ -219,17 +227,19 @@ impl Ledger {
     ///
     /// # Errors
     /// The budget is used up for longer than a request may wait.
-    pub fn reserve(&mut self, caller: &Caller, now: Mono) -> Result<Admission, Overdrawn> {
-        self.budget(caller, now).reserve(now)
+    pub fn reserve(&mut self, caller: &Caller, reason: &Reason, now: Mono) -> Result<Admission, Overdrawn> {
+        let is_of_crowd = *reason == Reason::Crowd;
+        let admission = self.budget(caller, is_of_crowd, now).reserve(now)?;
+        Ok(Admission { is_of_crowd, ..admission })
     }
 
     pub fn cancel(&mut self, caller: &Caller, admission: Admission, now: Mono) {
-        self.budget(caller, now).cancel(admission.reserved);
+        self.budget(caller, admission.is_of_crowd, now).cancel(admission.reserved);
     }
 
     /// Seconds of the origin's time that the client's budget has now; negative if they were used in advance.
     pub fn budget_level(&mut self, caller: &Caller, now: Mono) -> f64 {
-        self.budget(caller, now).level(now)
+        self.budget(caller, false, now).level(now)
     }
 
     pub fn judge(&mut self, caller: &Caller, ask: impl Into<Ask>, now: Mono) -> Verdict {
@@ -241,7 +251,7 @@ impl Ledger {
             return Verdict { degree: 1.0, class: BotClass::Verified, reason };
         }
         let client = caller.keys[Level::Client as usize];
-        let is_shared = matches!(self.asked.look(object, client), Before::Other(..) | Before::Shared);
+        let before = self.asked.look(object, client);
         let is_new = self.client(caller).is_new;
         let (mut share, group) = self.share_of_newcomers(caller);
         let mut reason = Reason::Newcomer { group, share };
@@ -259,8 +269,15 @@ impl Ledger {
             true => 0.0,
             false => self.crowd.degree(share, known),
         };
-        if is_shared {
-            return Verdict { degree, class: BotClass::Reader, reason: Reason::Shared };
+        match before {
+            Before::Other(..) | Before::Shared => {
+                return Verdict { degree, class: BotClass::Reader, reason: Reason::Shared };
+            }
+            // Each of a crowd was refused, and so would this one be. Its fetch needs room in a budget of its own.
+            Before::Crowd if degree > 0.0 => {
+                return Verdict { degree: 1.0, class: BotClass::Crawl, reason: Reason::Crowd };
+            }
+            Before::Never | Before::Refused | Before::Crowd | Before::Own => {}
         }
         let is_crawl = degree >= CRAWLS || (was_crawl && degree > 0.0);
         if let Some(account) = self.accounts.find(client) {
@@ -315,13 +332,17 @@ impl Ledger {
         let note = u8::from(client.counts_solo) * 2 + u8::from(client.is_new);
         let before = self.asked.ask(ask.object, caller.keys[Level::Client as usize], course, note);
         let is_solo = matches!(before, Before::Never | Before::Refused);
+        if before == Before::Crowd {
+            // A refusal is no vote, so this says neither that the client reads nor that it crawls.
+            return NOTHING;
+        }
         // Asking again is no evidence, and a newcomer's solo request counts with the news.
         if before != Before::Own && !(client.is_new && is_solo) {
             self.count_pressure(ask.shape, false, now);
         }
         match before {
             Before::Never | Before::Refused => SOLO,
-            Before::Own => NOTHING,
+            Before::Own | Before::Crowd => NOTHING,
             Before::Shared => READ,
             Before::Other(first, note) => {
                 if let Some(account) = self.accounts.find_low(first) {
@@ -385,7 +406,10 @@ impl Ledger {
         self.shape_pressure[shape.index()].count(is_solo, now);
     }
 
-    fn budget(&mut self, caller: &Caller, now: Mono) -> &mut CrawlBudget {
+    fn budget(&mut self, caller: &Caller, is_of_crowd: bool, now: Mono) -> &mut CrawlBudget {
+        if is_of_crowd {
+            return &mut self.crowds;
+        }
         if !caller.is_verified() {
             return &mut self.crawl;
         }

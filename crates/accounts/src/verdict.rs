@@ -45,6 +45,8 @@ impl BotClass {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reason {
     Shared,
+    /// Others asked for the object as well, and were refused like this one would be.
+    Crowd,
     Own {
         solo: f32,
         requests: f32,
@@ -77,7 +79,7 @@ impl Verdict {
     pub fn payer(&self) -> Payer {
         match self.reason {
             Reason::Shared | Reason::Own { .. } => Payer::Readers,
-            Reason::Newcomer { .. } | Reason::Verified(_) => Payer::Nobody,
+            Reason::Crowd | Reason::Newcomer { .. } | Reason::Verified(_) => Payer::Nobody,
         }
     }
 }
@@ -87,6 +89,7 @@ impl fmt::Display for Verdict {
         write!(f, "{} {:.2}: ", self.class.word(), self.degree)?;
         match &self.reason {
             Reason::Shared => f.write_str("another client asked for this object"),
+            Reason::Crowd => f.write_str("several refused clients asked for this object"),
             Reason::Own { solo, requests } => {
                 write!(f, "nobody else asked for what {solo:.0} of the latest {requests:.0} requests fetched")
             }

@@ -244,7 +244,9 @@ impl Bots {
             let mut verdict = ledger.judge(&caller, ask, now);
             verdict.class = set.unwrap_or(verdict.class);
             let entry = match verdict.class {
-                BotClass::Crawl | BotClass::Verified if enforces => ledger.reserve(&caller, now).map(Payer::Budget),
+                BotClass::Crawl | BotClass::Verified if enforces => {
+                    ledger.reserve(&caller, &verdict.reason, now).map(Payer::Budget)
+                }
                 BotClass::Reader if set.is_some() => Ok(Payer::Readers),
                 BotClass::Reader | BotClass::Crawl | BotClass::Verified => Ok(verdict.payer()),
             };

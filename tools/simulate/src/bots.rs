@@ -177,7 +177,7 @@ fn step(ledger: &mut Ledger, verdict: &Verdict, caller: &Caller, copy: CopyState
     if verdict.class == BotClass::Reader {
         return (BotsStep::Served, payer);
     }
-    match ledger.reserve(caller, now) {
+    match ledger.reserve(caller, &verdict.reason, now) {
         Ok(admission) if admission.wait <= UNNOTICED => (BotsStep::Served, Payer::Budget(admission)),
         Ok(admission) => (BotsStep::Waited, Payer::Budget(admission)),
         Err(_) => (BotsStep::Refused, payer),

@@ -103,7 +103,7 @@ impl World {
         let verdict = self.ledger.judge(caller, ask, now);
         let payer = match verdict.class {
             BotClass::Reader => verdict.payer(),
-            BotClass::Crawl | BotClass::Verified => match self.ledger.reserve(caller, now) {
+            BotClass::Crawl | BotClass::Verified => match self.ledger.reserve(caller, &verdict.reason, now) {
                 Ok(admission) => Payer::Budget(admission),
                 Err(_) => {
                     self.ledger.refused(caller, ask, now);

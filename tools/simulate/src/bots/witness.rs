@@ -154,7 +154,9 @@ impl HeldGroups {
 fn decided_by(entry: &AccessEntry<'_>, reason: &Reason) -> (&'static str, String) {
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
     match reason {
-        Reason::Own { .. } | Reason::Shared => ("client", text(entry.client.as_deref().unwrap_or(b"-"))),
+        Reason::Own { .. } | Reason::Shared | Reason::Crowd => {
+            ("client", text(entry.client.as_deref().unwrap_or(b"-")))
+        }
         Reason::Newcomer { group: Some(group), .. } => (group.level().word(), group.to_string()),
         Reason::Newcomer { group: None, .. } => ("new", "all new clients".into()),
         Reason::Verified(name) => ("verified", name.to_string()),
