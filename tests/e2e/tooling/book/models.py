@@ -380,7 +380,8 @@ class Forgejo:
         t.check(t.cost("/org/repo", cookie="lang=de-DE")[0] == 1, "a chosen language has pages of its own")
         t.kept(f"/org/repo/src/commit/{self.COMMIT}/a.rs")
         t.kept("/assets/css/index.css")
-        t.crawled([f"/org/repo/blame/commit/{self.COMMIT}/b.rs", "/org/repo/archive/main.zip", f"/org/repo/src/commit/{self.COMMIT}/c.rs", "/org/repo/issues?state=closed"],
+        t.crawled([f"/org/repo/blame/commit/{self.COMMIT}/b.rs", f"/org/repo/blame/commit/{self.COMMIT}/d.rs?a=.git/",
+                   "/org/repo/archive/main.zip", f"/org/repo/src/commit/{self.COMMIT}/c.rs", "/org/repo/issues?state=closed"],
                   "/org/other", "session=anna", f"/org/repo/blame/commit/{self.COMMIT}/d.rs")
         answer = t.passed("/org/other.git/git-upload-pack", method="POST", body=b"x", user_agent="Examplebot/1.0")
         t.check(answer.status == 200, "a clone isn't crawling")
