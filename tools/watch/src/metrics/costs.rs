@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Who costs the origin most, by the accounts of `--bots`. Addresses aren't shown: they would become new time series without end.
+//! Who costs the origin most, by the accounts of `--bots`. Names that a client makes up (addresses, JA4, declared bots) would become new time series
+//! without end. So networks and verified bots have their names, and all declared bots of a reply are one.
 
 use serde_json::Value;
 
 use super::Exposition;
 
 /// Kinds of accounts that are shown, the most expensive [`ROWS`] of each.
-const KINDS: [&str; 3] = ["network", "ja4", "bot"];
+const KINDS: [&str; 2] = ["network", "bot"];
 const ROWS: usize = 10;
 
 const GAUGES: [(&str, &str, &str); 2] = [
@@ -24,13 +25,17 @@ const GAUGES: [(&str, &str, &str); 2] = [
 
 pub fn add(out: &mut Exposition, said: &Value) {
     let rows = said["accounts"].as_array().map(Vec::as_slice).unwrap_or_default();
-    for kind in KINDS {
-        for row in rows.iter().filter(|row| row["kind"] == kind).take(ROWS) {
-            let text = |member: &str| row[member].as_str().unwrap_or_default();
-            let labels = [("kind", kind), ("name", text("name")), ("verdict", text("verdict"))];
-            for (metric, member, help) in GAUGES {
+    let is_declared = |row: &&Value| row["kind"] == "bot" && row["verdict"] != "verified";
+    for (metric, member, help) in GAUGES {
+        for kind in KINDS {
+            for row in rows.iter().filter(|row| row["kind"] == kind && !is_declared(row)).take(ROWS) {
+                let labels = [("kind", kind), ("name", row["name"].as_str().unwrap_or_default())];
                 out.gauge(metric, help, &labels, row[member].as_f64().unwrap_or(0.0));
             }
+        }
+        let declared = rows.iter().filter(is_declared).map(|row| row[member].as_f64().unwrap_or(0.0));
+        if declared.clone().next().is_some() {
+            out.gauge(metric, help, &[("kind", "declared"), ("name", "all")], declared.sum());
         }
     }
 }
@@ -49,14 +54,16 @@ mod tests {
     }
 
     #[test]
-    fn the_most_expensive_bots_are_shown_and_addresses_are_not() {
-        let row = |kind: &str, name: &str, seconds: f64| json!({ "kind": kind, "name": name, "verdict": "declared", "requests": 7, "origin_seconds": seconds });
-        let mut rows = vec![row("client", "192.0.2.1", 9.0)];
-        rows.extend((0..20).map(|n| row("bot", &format!("Bot{n}"), 1.5)));
+    fn names_that_clients_make_up_are_no_series() {
+        let row = |kind: &str, verdict: &str, name: &str| json!({ "kind": kind, "name": name, "verdict": verdict, "requests": 7, "origin_seconds": 1.5 });
+        let mut rows =
+            vec![row("client", "crawl", "192.0.2.1"), row("ja4", "", "t13d1516h2_8daaf6152771_b0da82dd1658")];
+        rows.extend((0..9).map(|n| row("bot", "declared", &format!("Bot{n}"))));
+        rows.extend((0..20).map(|n| row("bot", "verified", &format!("{n}.example"))));
         let text = text(&json!({ "mode": "on", "accounts": rows }));
-        let line = "lacquer_account_origin_seconds{kind=\"bot\",name=\"Bot9\",verdict=\"declared\"} 1.5";
-        assert!(text.contains(line) && !text.contains("Bot10") && !text.contains("192.0.2.1"), "{text}");
-        assert!(text.contains("lacquer_account_requests{kind=\"bot\",name=\"Bot0\",verdict=\"declared\"} 7"), "{text}");
+        assert!(text.contains("lacquer_account_origin_seconds{kind=\"declared\",name=\"all\"} 13.5"), "{text}");
+        assert!(text.contains("lacquer_account_requests{kind=\"bot\",name=\"9.example\"} 7"), "{text}");
+        assert!(["Bot", "192.0.2.1", "t13d", "10.example"].iter().all(|name| !text.contains(name)), "{text}");
     }
 
     #[test]
