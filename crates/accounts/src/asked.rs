@@ -11,8 +11,11 @@ const REFUSED_BITS: u32 = 4;
 const EPOCH_BITS: u32 = 8;
 const LOW_BITS: u32 = NOTE_BITS + REFUSED_BITS + EPOCH_BITS;
 const TAG: u32 = !((1 << LOW_BITS) - 1);
-/// Seconds of an epoch. The count of epochs begins again after 64 hours, in which no crawl of every day returns.
+/// Seconds of an epoch. The count of epochs begins again after 64 hours, so what is forgotten is cleared before: the table is swept once in
+/// [`SWEEP`] seconds, at most [`SWEPT`] sets at a time.
 const EPOCH: f64 = 900.0;
+const SWEEP: f64 = 86_400.0;
+const SWEPT: u64 = 64;
 /// Epochs for which a request is remembered: six hours.
 const REMEMBERED: u32 = 24;
 /// Bits of refused clients with which a crowd may want an object. At least as many clients were refused, and four on average.
@@ -84,12 +87,14 @@ pub(crate) enum Course {
 pub(crate) struct AskedTable {
     sets: Vec<[AskedObject; WAYS]>,
     epoch: u32,
+    /// Sets swept since the begin.
+    swept: u64,
 }
 
 impl AskedTable {
     pub fn new(bytes: usize) -> Self {
         let sets = (bytes / size_of::<[AskedObject; WAYS]>()).max(1);
-        AskedTable { sets: vec![[AskedObject::default(); WAYS]; 1 << sets.ilog2()], epoch: 0 }
+        AskedTable { sets: vec![[AskedObject::default(); WAYS]; 1 << sets.ilog2()], epoch: 0, swept: 0 }
     }
 
     pub fn bytes(&self) -> usize {
@@ -98,6 +103,20 @@ impl AskedTable {
 
     pub fn tell_time(&mut self, seconds: f64) {
         self.epoch = (seconds / EPOCH) as u32 & ((1 << EPOCH_BITS) - 1);
+        let sets = self.sets.len() as u64;
+        let due = (seconds / SWEEP * sets as f64) as u64;
+        // After a pause one whole sweep is enough.
+        self.swept = self.swept.max(due.saturating_sub(sets));
+        for _ in 0..SWEPT.min(due.saturating_sub(self.swept)) {
+            let epoch = self.epoch;
+            for asked in &mut self.sets[(self.swept % sets) as usize] {
+                // The place stays in its order, and is free.
+                if asked.tag != 0 && asked.is_forgotten(epoch) {
+                    *asked = AskedObject::default();
+                }
+            }
+            self.swept += 1;
+        }
     }
 
     pub fn look(&self, object: u64, client: u64) -> Before {
@@ -222,8 +241,8 @@ mod tests {
         assert_eq!(table.ask(HERE, 6, Course::Read, 3), Before::Shared);
         table.tell_time(15.0 * 3600.0);
         assert_eq!(fetch(&mut table, HERE, 7), Before::Shared, "it was read five hours ago");
-        for day in [1.0, 2.0, 7.0] {
-            table.tell_time((10.0 + 24.0 * day) * 3600.0);
+        for day in 1..=30 {
+            table.tell_time((10.0 + 24.0 * f64::from(day)) * 3600.0);
             assert_eq!(table.look(HERE, 7), Before::Never, "{day} days later");
         }
     }
