@@ -2,6 +2,8 @@
 //! The accounts: a table of fixed size. In each set of the table, the account that has read least makes room for a new one. So a flood of
 //! clients that come once replaces accounts of its own kind, not those of readers.
 
+use std::ops::Range;
+
 use crate::caller::Caller;
 use crate::label::Label;
 use crate::verdict::{BotClass, KNOWN};
@@ -162,7 +164,7 @@ impl Account {
             [&mut self.requests, &mut self.misses, &mut self.origin_seconds, &mut self.bytes, &mut self.shared];
         numbers
             .into_iter()
-            .chain([&mut self.judged, &mut self.solo, &mut self.refused])
+            .chain([&mut self.judged, &mut self.solo, &mut self.refused, &mut self.untold])
             .for_each(|number| *number *= factor);
         self.faded = ticks;
     }
@@ -289,25 +291,24 @@ impl AccountTable {
         self.sets.len()
     }
 
-    /// The accounts of a level that cost the origin most, the most expensive first.
-    pub fn top(&mut self, level: Level, most: usize) -> Vec<LevelCosts> {
+    /// Merges the accounts of these sets into `best`, the most expensive of each level, the most expensive first. A caller goes on with the next sets after
+    /// it has let others have the lock.
+    pub fn add_top(&mut self, sets: Range<usize>, most: usize, best: &mut [Vec<LevelCosts>; Level::COUNT]) {
         let (ticks, half_life) = (self.ticks, self.half_life);
-        let used = self.sets.iter_mut().flat_map(AccountSet::used_mut);
-        let mut all: Vec<&mut Account> = used.filter(|account| account.label.level() == level).collect();
-        all.iter_mut().for_each(|account| account.fade(ticks, half_life));
-        all.sort_by(|a, b| b.origin_seconds.total_cmp(&a.origin_seconds).then(b.requests.total_cmp(&a.requests)));
-        all.truncate(most);
-        all.iter().map(|account| account.costs()).collect()
-    }
-
-    /// Requests and seconds of the origin's time in all accounts of a level.
-    pub fn total(&mut self, level: Level) -> (f64, f64) {
-        let (ticks, half_life) = (self.ticks, self.half_life);
-        let used = self.sets.iter_mut().flat_map(AccountSet::used_mut);
-        used.filter(|account| account.label.level() == level).fold((0.0, 0.0), |(requests, seconds), account| {
+        let sets = sets.start.min(self.sets.len())..sets.end.min(self.sets.len());
+        for account in self.sets[sets].iter_mut().flat_map(AccountSet::used_mut) {
             account.fade(ticks, half_life);
-            (requests + f64::from(account.requests), seconds + f64::from(account.origin_seconds))
-        })
+            let best = &mut best[account.label.level() as usize];
+            let order = |costs: &LevelCosts| {
+                let (seconds, requests) = (f64::from(account.origin_seconds), f64::from(account.requests));
+                costs.origin_seconds.total_cmp(&seconds).then(costs.requests.total_cmp(&requests)).is_ge()
+            };
+            let place = best.partition_point(order);
+            if place < most {
+                best.truncate(most - 1);
+                best.insert(place, account.costs());
+            }
+        }
     }
 
     fn set_of(&self, key: u64) -> usize {

@@ -26,6 +26,8 @@ const UNTOLD: f32 = 64.0;
 const PRESSED: PressureLimits = PressureLimits { begins: 0.5, ends: 0.25 };
 const PRESSED_SHAPE: PressureLimits = PressureLimits { begins: 0.75, ends: 0.7 };
 const WALKED: usize = 8;
+/// Sets of accounts of one step of a search for the most expensive ones.
+const TOP_STEP: usize = 64;
 /// Budgets of verified bots at most, how many of them get the full share, and seconds without use after which one may be forgotten.
 const VERIFIED: (usize, usize, f64) = (64, 8, 600.0);
 
@@ -64,6 +66,7 @@ pub struct Ledger {
     accounts: AccountTable,
     asked: AskedTable,
     newcomers: Newcomers,
+    total: Total,
     crowd: Crowd,
     pressure: Pressure,
     shape_pressure: [Pressure; Shape::COUNT],
@@ -73,6 +76,21 @@ pub struct Ledger {
     crowds: CrawlBudget,
     /// Budgets by the key of the bot's account, with the time of the latest use.
     verified: HashMap<u64, (CrawlBudget, Mono)>,
+}
+
+/// A search for the most expensive accounts of each level, in steps between which others may use the books.
+#[derive(Debug)]
+pub struct TopAccounts {
+    next: usize,
+    most: usize,
+    /// The rows of each [`Level`], the most expensive first.
+    pub best: [Vec<LevelCosts>; Level::COUNT],
+}
+
+impl TopAccounts {
+    pub fn new(most: usize) -> Self {
+        TopAccounts { next: 0, most, best: Default::default() }
+    }
 }
 
 /// The latest requests of clients that have made few, all together.
@@ -94,6 +112,22 @@ pub enum Payer {
     Budget(Admission),
 }
 
+/// Requests and charges of all clients, also of those whose accounts have made room.
+#[derive(Clone, Copy, Default)]
+struct Total {
+    requests: f64,
+    origin_seconds: f64,
+    at: f64,
+}
+
+impl Total {
+    fn fade(&mut self, seconds: f64, half_life: f64) {
+        let factor = (-(seconds - self.at).max(0.0) / half_life).exp2();
+        (self.requests, self.origin_seconds) = (self.requests * factor, self.origin_seconds * factor);
+        self.at = self.at.max(seconds);
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Evidence {
     requests: f32,
@@ -109,6 +143,13 @@ struct KnownClient {
     counts_solo: bool,
 }
 
+impl KnownClient {
+    /// Only a client that is known to read lets a shared object be remembered for longer.
+    fn course(self) -> Course {
+        if self.is_new || self.is_crawl { Course::Fetched } else { Course::Read }
+    }
+}
+
 const READ: Evidence = Evidence { requests: 1.0, solo: 0.0 };
 const SOLO: Evidence = Evidence { requests: 1.0, solo: 1.0 };
 const NOTHING: Evidence = Evidence { requests: 0.0, solo: 0.0 };
@@ -121,6 +162,7 @@ impl Ledger {
             accounts: AccountTable::new(settings.bytes / 8 * 3, settings.half_life),
             asked: AskedTable::new(settings.bytes / 8 * 5),
             newcomers: Newcomers::default(),
+            total: Total::default(),
             crowd: Crowd::default(),
             pressure: Pressure::new(PRESSED, now),
             shape_pressure: std::array::from_fn(|_| Pressure::new(PRESSED_SHAPE, now)),
@@ -157,11 +199,12 @@ impl Ledger {
     pub fn hits(&mut self, caller: &Caller, asks: impl IntoIterator<Item = impl Into<Ask>>, now: Mono) {
         self.tell_time(now);
         let client = self.client(caller);
+        let course = client.course();
         let (mut requests, mut counted) = (0.0, 0.0);
         for ask in asks {
             requests += 1.0;
             // A hit on what the client itself fetched says nothing about readers.
-            counted += self.ask(ask.into(), caller, client, Course::Read, now).requests;
+            counted += self.ask(ask.into(), caller, client, course, now).requests;
         }
         self.count(caller, requests, Evidence { requests: counted, solo: 0.0 });
     }
@@ -170,8 +213,7 @@ impl Ledger {
     pub fn miss(&mut self, caller: &Caller, ask: impl Into<Ask>, now: Mono) {
         self.tell_time(now);
         let (ask, client) = (ask.into(), self.client(caller));
-        let course = if client.is_new || client.is_crawl { Course::Fetched } else { Course::Read };
-        let evidence = self.ask(ask, caller, client, course, now);
+        let evidence = self.ask(ask, caller, client, client.course(), now);
         if self.count(caller, 1.0, evidence).solo > 0.0 {
             self.count_pressure(ask.shape, true, now);
         }
@@ -188,6 +230,7 @@ impl Ledger {
         let (ask, client) = (ask.into(), self.client(caller));
         let is_solo = self.ask(ask, caller, client, Course::Refused, now).solo > 0.0;
         let mut news = NOTHING;
+        self.total.requests += 1.0;
         if let Some(account) = self.accounts.open(caller, Level::Client) {
             account.requests += 1.0;
             account.untold += 1.0;
@@ -204,6 +247,7 @@ impl Ledger {
     pub fn charge(&mut self, caller: &Caller, waited: f64, bytes: u64, payer: Payer, now: Mono) -> f64 {
         self.tell_time(now);
         let origin_seconds = self.pace.count(waited, now);
+        self.total.origin_seconds += origin_seconds;
         for level in Level::ALL {
             let Some(account) = self.accounts.open(caller, level) else { continue };
             account.origin_seconds += origin_seconds as f32;
@@ -242,10 +286,21 @@ impl Ledger {
         self.budget(caller, false, now).level(now)
     }
 
+    /// Judges a request that needs the origin. The class is remembered: a client that crawls is taken for a reader later than it was for a crawler.
     pub fn judge(&mut self, caller: &Caller, ask: impl Into<Ask>, now: Mono) -> Verdict {
+        self.walk();
+        let verdict = self.look(caller, ask, now);
+        let is_remembered = !matches!(verdict.reason, Reason::Shared | Reason::Crowd | Reason::Verified(_));
+        if is_remembered && let Some(account) = self.accounts.find(caller.keys[Level::Client as usize]) {
+            account.is_crawl = verdict.class == BotClass::Crawl;
+        }
+        verdict
+    }
+
+    /// The verdict that [`Ledger::judge`] would give. Nothing is changed, so a question about a client doesn't make it a crawler.
+    pub fn look(&mut self, caller: &Caller, ask: impl Into<Ask>, now: Mono) -> Verdict {
         let Ask { object, shape } = ask.into();
         self.tell_time(now);
-        self.walk();
         if caller.is_verified() {
             let reason = Reason::Verified(caller.label(Level::Bot));
             return Verdict { degree: 1.0, class: BotClass::Verified, reason };
@@ -254,17 +309,21 @@ impl Ledger {
         let before = self.asked.look(object, client);
         let is_new = self.client(caller).is_new;
         let (mut share, group) = self.share_of_newcomers(caller);
-        let mut reason = Reason::Newcomer { group, share };
+        let is_held_by_pressure = is_new && caller.bot().is_none();
+        let mut reason = match is_held_by_pressure {
+            true => Reason::Pressure(self.pressure.counts(now)),
+            false => Reason::Newcomer { group, share },
+        };
         let (mut was_crawl, mut known) = (false, 0.0);
         if let Some(account) = self.accounts.find(client) {
             was_crawl = account.is_crawl;
             share = blend(account, ASSUMED.0, share);
             known = (account.judged / KNOWN).min(1.0);
-            if account.judged >= ASSUMED.0 {
+            if account.judged >= ASSUMED.0 && !is_held_by_pressure {
                 reason = Reason::Own { solo: account.solo, requests: account.judged };
             }
         }
-        let degree = match is_new && caller.bot().is_none() {
+        let degree = match is_held_by_pressure {
             true if self.are_held(shape, now) => 1.0,
             true => 0.0,
             false => self.crowd.degree(share, known),
@@ -280,21 +339,28 @@ impl Ledger {
             Before::Never | Before::Refused | Before::Crowd | Before::Own => {}
         }
         let is_crawl = degree >= CRAWLS || (was_crawl && degree > 0.0);
-        if let Some(account) = self.accounts.find(client) {
-            account.is_crawl = is_crawl;
-        }
         Verdict { degree, class: if is_crawl { BotClass::Crawl } else { BotClass::Reader }, reason }
     }
 
-    pub fn top(&mut self, level: Level, most: usize, now: Mono) -> Vec<LevelCosts> {
+    /// Goes on with the search for the most expensive accounts, at the place where it stopped. True once it is complete.
+    pub fn go_on_with(&mut self, top: &mut TopAccounts, now: Mono) -> bool {
         self.tell_time(now);
-        self.accounts.top(level, most)
+        let end = top.next + TOP_STEP;
+        self.accounts.add_top(top.next..end, top.most, &mut top.best);
+        top.next = end;
+        end >= self.accounts.sets()
+    }
+
+    pub fn top(&mut self, level: Level, most: usize, now: Mono) -> Vec<LevelCosts> {
+        let mut top = TopAccounts::new(most);
+        while !self.go_on_with(&mut top, now) {}
+        std::mem::take(&mut top.best[level as usize])
     }
 
     /// Requests of all clients, and the seconds of the origin's time that they were charged with.
     pub fn total(&mut self, now: Mono) -> (f64, f64) {
         self.tell_time(now);
-        self.accounts.total(Level::Agent)
+        (self.total.requests, self.total.origin_seconds)
     }
 
     pub fn cost(&mut self, caller: &Caller, now: Mono) -> f64 {
@@ -376,6 +442,7 @@ impl Ledger {
     /// many of its hits at once.
     fn count(&mut self, caller: &Caller, requests: f32, evidence: Evidence) -> Evidence {
         let Some(account) = self.accounts.open(caller, Level::Client) else { return NOTHING };
+        self.total.requests += f64::from(requests);
         account.requests += requests;
         account.untold += requests;
         let evidence = if evidence.solo > 0.0 && !account.is_next_solo() { NOTHING } else { evidence };
@@ -446,6 +513,7 @@ impl Ledger {
         self.accounts.tell_time(seconds);
         self.asked.tell_time(seconds);
         self.newcomers.fade(seconds, self.settings.half_life);
+        self.total.fade(seconds, self.settings.half_life);
     }
 
     fn walk(&mut self) {

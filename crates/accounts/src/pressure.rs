@@ -49,6 +49,12 @@ impl Pressure {
     pub fn is_on(&self) -> bool {
         self.is_on
     }
+
+    /// Newcomers' solo requests of the latest half minute, and all other requests.
+    pub fn counts(&self, now: Mono) -> (f64, f64) {
+        let factor = (-now.since(self.at).max(0.0) / AVERAGED).exp();
+        (self.solo * factor, self.others * factor)
+    }
 }
 
 #[cfg(test)]

@@ -443,7 +443,10 @@ fn a_verdict_names_its_reason() {
     let own = ledger.judge(&crawler, 99, Mono(32.0)).to_string();
     assert_eq!(own, "crawl 1.00: nobody else asked for what 32 of the latest 32 requests fetched");
     let new = ledger.judge(&caller_at(0x0a00_0001), 99, Mono(32.0)).to_string();
-    assert!(new.starts_with("reader 0.") && new.contains("% of requests of new clients"), "{new}");
+    assert!(
+        new.starts_with("reader 0.00: new client; new clients made ") && new.ends_with(" others, in 30 s"),
+        "{new}"
+    );
     let shared = ledger.judge(&caller_at(0x0a00_0001), Draw(1).next(), Mono(32.0)).to_string();
     assert_eq!(shared, "reader 0.00: another client asked for this object");
 }
@@ -617,4 +620,41 @@ fn a_full_queue_of_the_origin_is_no_income_of_crawlers() {
     let before = ledger.budget_level(&caller_at(1), Mono(90.0));
     let earned = ledger.budget_level(&caller_at(1), Mono(100.0)) - before;
     assert!(earned < 1.0, "{earned} s within ten seconds");
+}
+
+#[test]
+fn a_look_at_a_client_makes_it_no_crawler() {
+    let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
+    let crawler = caller_at(0xc000_0201);
+    (0..20u32).for_each(|n| ledger.miss(&crawler, Draw(n.into()).next(), Mono(n.into())));
+    assert_eq!(ledger.look(&crawler, 99, Mono(20.0)).class, BotClass::Crawl);
+    let class = |ledger: &mut Ledger| ledger.top(Level::Client, 1, Mono(20.0))[0].class;
+    assert_eq!(class(&mut ledger), Some(BotClass::Reader));
+    ledger.judge(&crawler, 99, Mono(20.0));
+    assert_eq!(class(&mut ledger), Some(BotClass::Crawl));
+}
+
+#[test]
+fn the_total_counts_clients_whose_accounts_have_made_room() {
+    let mut ledger = Ledger::new(LedgerSettings { bytes: 64_000, ..LedgerSettings::default() }, Mono(0.0));
+    for n in 0..600u32 {
+        let caller = caller_with(0x0a01_0000 + n, format!("Browser/{n}").as_bytes());
+        ledger.miss(&caller, Draw(n.into()).next(), Mono(0.0));
+        ledger.charge(&caller, 0.02, 0, Payer::Readers, Mono(0.0));
+    }
+    let (requests, seconds) = ledger.total(Mono(0.0));
+    assert!((requests - 600.0).abs() < 1e-6 && (seconds - 12.0).abs() < 1e-6, "{requests} {seconds}");
+    assert!((ledger.total(Mono(1800.0)).0 - 300.0).abs() < 1e-6);
+    let top = ledger.top(Level::Client, 5, Mono(1800.0));
+    assert!(top.len() == 5 && top.windows(2).all(|two| two[0].origin_seconds >= two[1].origin_seconds), "{top:?}");
+}
+
+#[test]
+fn hits_of_newcomers_and_crawlers_let_no_object_be_remembered_for_longer() {
+    let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
+    let object = Draw(1).next();
+    (1..3).for_each(|n| ledger.miss(&reader(n), object, Mono(1.0)));
+    ledger.hits(&reader(3), [object], Mono(5.0 * 3600.0));
+    let verdict = ledger.look(&reader(4), object, Mono(8.0 * 3600.0));
+    assert_ne!(verdict.reason, Reason::Shared, "{verdict}");
 }

@@ -51,7 +51,9 @@ pub enum Reason {
         solo: f32,
         requests: f32,
     },
-    /// The client is new, and judged by the newcomers of its group; without a group, by all.
+    /// The client is new, and held while new clients ask for more of what nobody else wants than others ask for anything: both numbers, of half a minute.
+    Pressure((f64, f64)),
+    /// The client names itself a robot or has become known, and is judged by the newcomers of its group; without a group, by all.
     Newcomer {
         group: Option<Label>,
         share: f32,
@@ -79,7 +81,7 @@ impl Verdict {
     pub fn payer(&self) -> Payer {
         match self.reason {
             Reason::Shared | Reason::Own { .. } => Payer::Readers,
-            Reason::Crowd | Reason::Newcomer { .. } | Reason::Verified(_) => Payer::Nobody,
+            Reason::Crowd | Reason::Pressure(_) | Reason::Newcomer { .. } | Reason::Verified(_) => Payer::Nobody,
         }
     }
 }
@@ -92,6 +94,12 @@ impl fmt::Display for Verdict {
             Reason::Crowd => f.write_str("several refused clients asked for this object"),
             Reason::Own { solo, requests } => {
                 write!(f, "nobody else asked for what {solo:.0} of the latest {requests:.0} requests fetched")
+            }
+            Reason::Pressure((solo, others)) => {
+                write!(
+                    f,
+                    "new client; new clients made {solo:.0} requests for what nobody else asked for, beside {others:.0} others, in 30 s"
+                )
             }
             Reason::Newcomer { group, share } => {
                 f.write_str("new client; nobody else asked for what ")?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The accounts that cost the origin most (parameter `bots`), for the views of operators. Nothing is changed.
 
-use accounts::{Level, LevelCosts};
+use accounts::{Level, LevelCosts, TopAccounts};
 
 use crate::engine::Engine;
 
@@ -25,13 +25,15 @@ pub struct CostRow {
 }
 
 impl Engine {
-    /// At most `most` accounts of each kind; `None` if there are no accounts. The lock is released between kinds.
+    /// Lists `most` accounts of each kind; `None` if there are no accounts. The lock is released after each step of some accounts.
     pub fn costs(&self, most: usize) -> Option<CostReport> {
         let bots = &self.requests.bots;
         let now = self.clock.mono();
+        bots.flush_hits(now);
         let mut report = CostReport { total: bots.with(|ledger| ledger.total(now))?, rows: Vec::new() };
-        for level in Level::ALL {
-            let rows = bots.with(|ledger| ledger.top(level, most, now))?;
+        let mut top = TopAccounts::new(most);
+        while !bots.with(|ledger| ledger.go_on_with(&mut top, now))? {}
+        for (level, rows) in Level::ALL.into_iter().zip(top.best) {
             report.rows.extend(rows.into_iter().map(|costs| CostRow::new(level, costs)));
         }
         Some(report)

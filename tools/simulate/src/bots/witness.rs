@@ -158,7 +158,7 @@ fn decided_by(entry: &AccessEntry<'_>, reason: &Reason) -> (&'static str, String
             ("client", text(entry.client.as_deref().unwrap_or(b"-")))
         }
         Reason::Newcomer { group: Some(group), .. } => (group.level().word(), group.to_string()),
-        Reason::Newcomer { group: None, .. } => ("new", "all new clients".into()),
+        Reason::Pressure(_) | Reason::Newcomer { group: None, .. } => ("new", "all new clients".into()),
         Reason::Verified(name) => ("verified", name.to_string()),
     }
 }
