@@ -2,12 +2,14 @@
 //! The accounts of clients (parameter `bots`). The books are the crate `accounts`; this file has their lock, the clients of sessions, and the
 //! charge that a fetch carries.
 //!
-//! A thread notes up to [`NOTED_HITS`] hits of its clients and takes the lock once for them: when there are so many, when the first is a
-//! second old, and before a judgement. A request that needs a backend is judged under the lock; a fetch takes it once more when it ends.
+//! A thread notes up to [`NOTED_HITS`] hits of its clients and takes the lock once for them: when there are so many, within a second of the
+//! first, and before a judgement. A request that needs a backend is judged under the lock; a fetch takes it once more when it ends.
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use accounts::{Agents, Ask, BotClass, Caller, CallerIds, Ledger, LedgerSettings, Overdrawn, Payer, Verdict};
 use base::Mono;
@@ -16,10 +18,11 @@ use cache::Digest;
 use params::Params;
 use params::bots::BotsMode;
 
+use crate::engine::Engine;
 use crate::sess::Sess;
 
 const NOTED_HITS: usize = 32;
-/// Seconds after which a thread's next hit brings the noted ones to the books.
+/// Seconds after which the noted hits are brought to the books.
 const NOTED_FOR: f64 = 1.0;
 
 /// The books of a worker; see the module.
@@ -45,6 +48,7 @@ struct NotedHits {
     agents: Agents,
     hits: Vec<(Rc<Caller>, Ask)>,
     since: Mono,
+    has_timer: bool,
 }
 
 thread_local! {
@@ -99,11 +103,13 @@ impl Bots {
                 agents: Agents::new(self.seed),
                 hits: Vec::with_capacity(NOTED_HITS),
                 since: Mono(0.0),
+                has_timer: false,
             }))),
         })
     }
 
-    pub(crate) fn note_hit(&self, caller: Rc<Caller>, ask: Ask, now: Mono) {
+    /// Notes a hit. True if it needs [`flush_later`], because no timer of this thread will bring it to the books.
+    pub(crate) fn note_hit(&self, caller: Rc<Caller>, ask: Ask, now: Mono) -> bool {
         self.noted(|noted| {
             if noted.hits.is_empty() {
                 noted.since = now;
@@ -112,7 +118,8 @@ impl Bots {
             if noted.hits.len() >= NOTED_HITS || now.since(noted.since) >= NOTED_FOR {
                 self.tell_hits(noted, now);
             }
-        });
+            !std::mem::replace(&mut noted.has_timer, true)
+        })
     }
 
     /// Tells the books of all hits that this thread has noted.
@@ -132,6 +139,18 @@ impl Bots {
         // After the unlock: it may free clients.
         noted.hits.clear();
     }
+}
+
+/// Tells the books within a second of what this thread has noted, if no further hit does.
+pub(crate) fn flush_later(engine: &Arc<Engine>) {
+    let engine = Arc::downgrade(engine);
+    rt::spawn(async move {
+        rt::sleep(Duration::from_secs_f64(NOTED_FOR)).await;
+        let Some(engine) = engine.upgrade() else { return };
+        let bots = &engine.requests.bots;
+        bots.noted(|noted| noted.has_timer = false);
+        bots.flush_hits(engine.clock.mono());
+    });
 }
 
 fn settings_of(params: &Params) -> LedgerSettings {

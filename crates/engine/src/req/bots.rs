@@ -21,7 +21,7 @@ use super::settings::ReqSettings;
 use super::state::{ReqAsk, ReqClient};
 use super::verdict::ReqVerdict;
 use super::{Req, ReqStep};
-use crate::bots::{FetchCharge, Judged, object_of};
+use crate::bots::{FetchCharge, Judged, flush_later, object_of};
 use crate::classes::ClassRefusal;
 use crate::synthetic::SynthOrder;
 use crate::transport::Transport;
@@ -107,7 +107,7 @@ impl BotView<'_> {
 
     /// The verdict on what is known so far, with the class that VCL has set; `None` without accounts.
     pub fn verdict(&self) -> Option<Verdict> {
-        let mut verdict = self.with_books(|ledger, caller, now| ledger.judge(caller, self.ask(), now))?;
+        let mut verdict = self.with_books(|ledger, caller, now| ledger.look(caller, self.ask(), now))?;
         verdict.class = self.settings.bot_class.unwrap_or(verdict.class);
         Some(verdict)
     }
@@ -142,7 +142,10 @@ impl Req {
     pub(super) fn note_hit(&mut self) {
         if self.engine().requests.bots.is_on() && !self.esi.is_fragment() && !self.is_of_peer() {
             let (view, engine) = (self.bot_view(), self.engine());
-            engine.requests.bots.note_hit(view.caller(), view.ask(), engine.mono_of(self.ask.t_req));
+            let is_first = engine.requests.bots.note_hit(view.caller(), view.ask(), engine.mono_of(self.ask.t_req));
+            if is_first {
+                flush_later(engine);
+            }
         }
     }
 
@@ -189,6 +192,28 @@ impl Req {
                     Payer::Budget(_) | Payer::Readers | Payer::Nobody => Ok(Some(charge)),
                 }
             }
+        }
+    }
+
+    /// VCL ended a request that needed the origin. A crawler's counts as refused, so that the crawl is still known of.
+    pub(super) fn note_vcl_refusal(&mut self) {
+        let is_judged = self.engine().requests.bots.is_on() && !self.esi.is_fragment() && !self.is_of_peer();
+        if !is_judged || self.client.trial.is_some() {
+            return;
+        }
+        let view = self.bot_view();
+        let set = view.settings.bot_class;
+        let refused = view.with_books(|ledger, caller, now| {
+            let mut verdict = ledger.judge(caller, view.ask(), now);
+            verdict.class = set.unwrap_or(verdict.class);
+            (verdict.class == BotClass::Crawl).then(|| {
+                ledger.refused(caller, view.ask(), now);
+                verdict
+            })
+        });
+        if let Some(verdict) = refused.flatten() {
+            self.tell_crawl(&verdict);
+            self.engine().main.bot_crawl_refused.inc();
         }
     }
 

@@ -39,7 +39,10 @@ impl Req {
                 ReqStep::Fetch(bereq::start(self, busy, stale, FetchMode::Normal, turn))
             }
             MissAction::Pass => ReqStep::Pass,
-            MissAction::Synth(status) => self.synth_by_vcl(status),
+            MissAction::Synth(status) => {
+                self.note_vcl_refusal();
+                self.synth_by_vcl(status)
+            }
             MissAction::Restart => ReqStep::Restart,
             MissAction::Fail => ReqStep::VclFail,
         }

@@ -24,7 +24,10 @@ impl Req {
                 self.send_hints(None, transport);
                 ReqStep::Fetch(bereq::start(self, busy, None, FetchMode::Pass, turn))
             }
-            PassAction::Synth(status) => self.synth_by_vcl(status),
+            PassAction::Synth(status) => {
+                self.note_vcl_refusal();
+                self.synth_by_vcl(status)
+            }
             PassAction::Restart => ReqStep::Restart,
             PassAction::Fail => ReqStep::VclFail,
         }

@@ -3,6 +3,7 @@
 """`--bots` (docs/bots.md): crawlers that change their address with each request use up a share of the origin's time, are refused then, and get expired
 objects; readers, verified bots and requests that VCL exempts aren't refused. What the log, the counters and VCL say."""
 import concurrent.futures
+import itertools
 import json
 import pathlib
 import select
@@ -35,7 +36,10 @@ sub vcl_recv {
     if (req.method == "EXPIRE") { set req.method = "GET"; return (hash); }
 }
 sub vcl_hit { if (req.http.Fresh) { return (miss); } if (req.http.Expire) { purge.soft(0s, 0s, 60s); return (synth(200)); } }
-sub vcl_miss { if (req.http.Expire) { return (synth(404)); } }
+sub vcl_miss {
+    if (req.http.Expire) { return (synth(404)); }
+    if (req.http.Refuse && req.bot.class == "crawl") { return (synth(429)); }
+}
 sub answer { set resp.http.Class = req.bot.class; set resp.http.Cost = req.bot.cost; set resp.http.Budget = req.bot.budget; set resp.http.Net = req.bot.network; }
 sub vcl_deliver { call answer; }
 sub vcl_synth { call answer; }
@@ -85,9 +89,14 @@ def enforced(report, program):
         r = ask(v, address(900), "/crawled/900")
         report.check(r.status == 429 and int(r.get("Retry-After")) >= 1 and r.get("Class") == "crawl", f"a refused request: {r} {r.fields}")
         report.check(float(r.get("Budget")) < 0.2, f"req.bot.budget: {r.get('Budget')}")
-        statuses = [ask(v, address(n), "/crawled/900").status for n in range(910, 913)]
-        report.check(statuses == [429, 429, 200], f"a refused request shares nothing until a crowd asks: {statuses}")
+        statuses = [ask(v, address(910 + n % 2), "/crawled/901").status for n in range(12)]
+        report.check(set(statuses) == {429}, f"two clients that repeat a refused request in turn are no crowd: {statuses}")
         refused += statuses.count(429)
+        statuses = list(itertools.takewhile(lambda status: status == 429, (ask(v, address(n), "/crawled/900").status for n in range(920, 990))))
+        report.check(2 <= len(statuses) < 70, f"a refused request shares nothing until a crowd asks: {statuses}")
+        refused += len(statuses)
+        report.check(ask(v, address(1000), "/crawled/902", [("Refuse", "1")]).status == 429, "VCL refuses a crawler what isn't in the cache")
+        refused += 1
         report.check(ask(v, address(901), "/known").status == 200, "a hit is never refused")
         report.check(ask(v, address(902), "/exempt", [("Set", "reader")]).status == 200, "VCL exempts a request")
         report.check(ask(v, address(903), "/verified", [("Verified", "good.example")]).status == 200, "a verified bot has a budget of its own")
@@ -107,7 +116,7 @@ def enforced(report, program):
         report.check(counter(v, "bot_crawl_stale") == 2 and counter(v, "bot_crawl_refused") == refused,
                      f"counters: {counter(v, 'bot_crawl_stale')} stale, {counter(v, 'bot_crawl_refused')} refused")
         report.check(until(LIMIT, lambda: log.has(b"lacquer: bots: verified 1.00: good.example")), "a verified bot is logged")
-        report.check(log.has(b"lacquer: bots: crawl 1.00: new client; nobody else asked for what"), "a verdict is logged with its reason")
+        report.check(log.has(b"lacquer: bots: crawl 1.00: new client; new clients made "), "a verdict is logged with its reason")
         report.check(log.has(b"bots: the crawlers' share of the backends' time is used up"), "a refusal is logged")
         v.cli.ask("param.set bots observe")
         refused = counter(v, "bot_crawl_refused")
@@ -221,6 +230,8 @@ def costs(report, program):
             ask(v, "198.51.100.9", f"/verified/{n}", [("Verified", "good.example")])
         for address in ("203.0.113.8", "203.0.113.9"):
             ask(v, address, "/read")
+        # A thread's hits reach the accounts within a second.
+        report.check(until(LIMIT, lambda: json.loads(v.cli.ask("bots.list -j"))[-1]["requests"] == 27), "all requests are in the accounts")
         said = json.loads(v.cli.ask("bots.list -j"))[-1]
         rows = {(row["kind"], row["name"]): row for row in said["accounts"]}
         crawler, bots = rows.get(("client", "192.0.2.7"), {}), {name: row["verdict"] for (kind, name), row in rows.items() if kind == "bot"}
@@ -240,6 +251,9 @@ def costs(report, program):
                               (["-c", "203.0.113.8"], "--bots=observe: reader 0.00: new client")):
             status, out, err = lacquer(v, "explain", *words, "http://bed.test/new")
             report.check(status == 0 and wanted in out, f"explain {words}: {status} {out} {err}")
+        lacquer(v, "explain", "-c", "203.0.113.8", "-H", f"User-Agent: {robot}", "http://bed.test/new")
+        verdicts = {row["name"]: row["verdict"] for row in json.loads(v.cli.ask("bots.list -j"))[-1]["accounts"]}
+        report.check(verdicts["203.0.113.8"] == "reader", f"a question about a client makes it no crawler: {verdicts}")
         _, out, _ = lacquer(v, "explain", "-c", "192.0.2.8", "http://bed.test/read")
         report.check("It would be a hit" in out, f"explain of a hit: {out}")
         for words in ("0", "101", "x"):
