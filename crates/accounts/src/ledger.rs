@@ -309,8 +309,9 @@ impl Ledger {
         let before = self.asked.look(object, client);
         let is_new = self.client(caller).is_new;
         let (mut share, group) = self.share_of_newcomers(caller);
-        let is_held_by_pressure = is_new && caller.bot().is_none();
-        let mut reason = match is_held_by_pressure {
+        let depends_on_pressure = is_new && caller.bot().is_none();
+        let is_held = depends_on_pressure && self.are_held(shape, now);
+        let mut reason = match depends_on_pressure {
             true => Reason::Pressure(self.pressure.counts(now)),
             false => Reason::Newcomer { group, share },
         };
@@ -319,12 +320,12 @@ impl Ledger {
             was_crawl = account.is_crawl;
             share = blend(account, ASSUMED.0, share);
             known = (account.judged / KNOWN).min(1.0);
-            if account.judged >= ASSUMED.0 && !is_held_by_pressure {
+            if account.judged >= ASSUMED.0 && !is_held {
                 reason = Reason::Own { solo: account.solo, requests: account.judged };
             }
         }
-        let degree = match is_held_by_pressure {
-            true if self.are_held(shape, now) => 1.0,
+        let degree = match depends_on_pressure {
+            true if is_held => 1.0,
             true => 0.0,
             false => self.crowd.degree(share, known),
         };

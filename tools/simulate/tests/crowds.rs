@@ -306,7 +306,7 @@ fn monitoring_is_served() {
 
 #[test]
 fn crawlers_of_all_kinds_are_refused_and_readers_are_not() {
-    for (crawlers, fetched) in [(Crawlers::Plain, 310), (Crawlers::Imitating, 300), (Crawlers::Named, 150)] {
+    for (crawlers, fetched) in [(Crawlers::Plain, 310), (Crawlers::Imitating, 300), (Crawlers::Named, 160)] {
         let [_, crawled, _] = check_of(CRAWLS, "nobody", crawlers, nobody, BESIDE);
         assert!(crawled.fetched * 1000 <= crawled.requests * fetched, "{crawlers:?}: {crawled:?}");
     }
