@@ -87,7 +87,6 @@ pub(crate) enum Course {
 pub(crate) struct AskedTable {
     sets: Vec<[AskedObject; WAYS]>,
     epoch: u32,
-    /// Sets swept since the begin.
     swept: u64,
 }
 

@@ -23,7 +23,6 @@ pub struct Admission {
     pub wait: f64,
     /// Seconds of the origin's time.
     pub reserved: f64,
-    /// The budget is that of crowds.
     pub(crate) is_of_crowd: bool,
 }
 

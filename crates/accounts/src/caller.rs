@@ -9,7 +9,6 @@ use crate::account::Level;
 use crate::label::{Label, bits};
 
 const AGENT_BYTES: usize = 256;
-/// User-Agents that a thread remembers.
 const AGENTS: usize = 64;
 /// Parts of the names by which robots declare themselves, in small letters, besides "bot" at the end of a word.
 const ROBOTS: [&[u8]; 4] = [b"crawl", b"spider", b"slurp", b"scrapy"];
@@ -23,7 +22,6 @@ pub struct CallerIds<'a> {
     pub verified: &'a [u8],
 }
 
-/// A User-Agent, read once for all clients that have it.
 #[derive(Debug, PartialEq, Eq)]
 struct Agent {
     text: Box<[u8]>,

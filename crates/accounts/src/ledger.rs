@@ -83,7 +83,6 @@ pub struct Ledger {
 pub struct TopAccounts {
     next: usize,
     most: usize,
-    /// The rows of each [`Level`], the most expensive first.
     pub best: [Vec<LevelCosts>; Level::COUNT],
 }
 
@@ -139,7 +138,6 @@ struct Evidence {
 struct KnownClient {
     is_new: bool,
     is_crawl: bool,
-    /// A solo request would count.
     counts_solo: bool,
 }
 
@@ -545,7 +543,6 @@ impl Newcomers {
         self.solo = (self.solo - 1.0).max(0.0);
     }
 
-    /// The share of solo requests, as far as there were any.
     fn share(&self) -> f32 {
         (self.solo + ASSUMED.2 * USUAL_SHARE) / (self.requests + ASSUMED.2)
     }

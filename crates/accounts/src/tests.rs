@@ -40,7 +40,6 @@ impl Draw {
 
 struct World {
     ledger: Ledger,
-    /// The end of each object's freshness.
     cached: HashMap<u64, f64>,
     ttl: f64,
     draw: Draw,

@@ -117,7 +117,6 @@ impl Evictor {
         queues + (words * size_of::<u64>() + inner.queues.capacity() * size_of::<Queue>()) as u64
     }
 
-    /// The weight of a tenant's share of the store.
     pub fn set_share(&self, tenant: u16, share: u32) {
         let mut inner = self.inner.lock();
         inner.queue(tenant).unit = (LOAD_UNIT / u64::from(share.max(1))).max(1);

@@ -21,7 +21,6 @@ use crate::cache::{Cache, CacheShared};
 use crate::objcore::Objcore;
 use crate::objref::ObjRef;
 
-/// Number of the row of objects without a tenant.
 pub(crate) const NO_TENANT: u16 = 0;
 /// Number of the row of tenants that found no row of their own.
 const OTHERS: u16 = 1;
@@ -34,7 +33,6 @@ const OWN_HANDLES: usize = 2;
 
 /// Counters of one tenant, wherever they are.
 pub type TenantCounterSet = Box<dyn Deref<Target = TenantCounters> + Send + Sync>;
-/// Makes the counters of a new tenant.
 pub type TenantPublisher = Box<dyn Fn(&str) -> TenantCounterSet + Send + Sync>;
 
 /// A tenant, for the time of a request or fetch.
@@ -55,7 +53,6 @@ pub(crate) struct Tenants {
     rows: Box<[ArcSwapOption<TenantRow>]>,
     names: Lock<TenantNames>,
     publisher: OnceLock<TenantPublisher>,
-    /// True once there was a row.
     are_used: AtomicBool,
 }
 
@@ -263,12 +260,10 @@ impl Cache {
         shared.tenants.configure(most, shares, &|id, share| shared.set_share(id, share));
     }
 
-    /// Counts a hit for the tenant whose object it is.
     pub fn count_tenant_hit(&self, obj: &ObjRef) {
         self.shared().tenants.count(obj.objcore().tenant(), |row| row.counters.hits.inc());
     }
 
-    /// The owner of the object, if it has one.
     pub fn tenant_of(&self, obj: &ObjRef) -> Option<Tenant> {
         self.shared().tenants.row(obj.objcore().tenant()).map(Tenant)
     }

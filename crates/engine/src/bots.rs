@@ -43,7 +43,6 @@ struct Books {
 
 /// The hits of a thread that the books don't know yet, and the User-Agents of its clients.
 struct NotedHits {
-    /// The number of the books.
     number: u64,
     agents: Agents,
     hits: Vec<(Rc<Caller>, Ask)>,
@@ -251,7 +250,6 @@ impl Drop for FetchCharge {
 pub(crate) struct Judged {
     pub caller: Rc<Caller>,
     pub verdict: Verdict,
-    /// The payer, if the fetch may begin.
     pub entry: Result<Payer, Overdrawn>,
 }
 

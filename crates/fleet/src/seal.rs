@@ -17,7 +17,6 @@ pub(crate) const SEAL: usize = NAME.len() + DIGITS + END.len() - 1;
 
 const AGAIN: &[u8] = br#","again":""#;
 
-/// Start of the entries that nodes write.
 const START: &[u8] = br#"{"lacquer":"#;
 
 /// Closes the text of a JSON object with its checksum.

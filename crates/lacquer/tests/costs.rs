@@ -29,7 +29,6 @@ const FIELDS: &str = "Host: www.example.com\r\nUser-Agent: Mozilla/5.0 (X11; Lin
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Hit,
-    /// A hit that the accounts of bots hear of.
     Charged,
     /// A hit over HTTP/2, on a connection that was idle.
     Stream,

@@ -13,7 +13,6 @@ const SHORTEST: (u32, u32) = (8, 19);
 /// The first and the last IPv6 address that stands for one of IPv4.
 const MAPPED: (u128, u128) = (0xffff << 32, 0xffff << 32 | 0xffff_ffff);
 
-/// The addresses of one bot.
 #[derive(Debug)]
 pub struct PublishedRanges {
     ranges: Ranges,

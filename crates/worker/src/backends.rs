@@ -94,7 +94,6 @@ impl WorkerServices {
         }));
     }
 
-    /// The bounds and shares of tenants that parameters declare.
     pub fn declare_tenants(&self, params: &Params) {
         // The parameter was checked when it was set.
         let shares = params::tenants::parse_shares(&params.tenant_shares).unwrap_or_default();

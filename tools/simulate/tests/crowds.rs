@@ -8,7 +8,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use accounts::{Agents, Ask, BotClass, Caller, CallerIds, Ledger, LedgerSettings, Origin, Payer, Shape};
 use base::Mono;
 
-/// Histories of each crowd, and of each kind of crawlers.
 const HISTORIES: u64 = 200;
 const CRAWLS: u64 = 20;
 /// Seconds of readers alone, of which the accounts learn for [`LEARNING`]; then of crawlers alone beside them; then of the crowd as well.
@@ -75,7 +74,6 @@ impl Met {
 struct World {
     ledger: Ledger,
     agents: Agents,
-    /// Time until which a page is fresh.
     cached: HashMap<u64, f64>,
     draw: Draw,
     now: f64,
@@ -118,7 +116,6 @@ impl World {
         self.cached.insert(page, self.now + TTL);
     }
 
-    /// A page with its parts.
     fn read(&mut self, met: &mut Met, caller: &Caller, page: u64, shape: Shape) {
         self.ask(met, caller, page, shape);
         let parts = Shape { referer: Origin::Own, ..shape };

@@ -9,9 +9,7 @@ use toolkit::print;
 
 use crate::options::{TalkersFormat, TalkersOptions};
 
-/// Time limit of a reply.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The most rows of each kind that the server lists.
 const MOST_ROWS: usize = 100;
 
 /// # Errors

@@ -184,7 +184,6 @@ fn settle(options: &mut TalkersOptions) -> Result<(), String> {
     Ok(())
 }
 
-/// True if an option is set that says how a log is read, counted or shown.
 fn is_about_log(options: &TalkersOptions) -> bool {
     let selects = !options.by.is_empty() || !options.only.is_empty() || options.gathering.sources.format.is_some();
     let groups = options.bits != Bits::default()

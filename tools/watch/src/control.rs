@@ -34,7 +34,6 @@ pub enum ControlQuestion {
     Vcls,
     Bans,
     Fleet,
-    /// Lists who costs the origin most.
     Costs,
     /// Lists the backends of the VCL in use, with the verdicts of probes and of `backend.set_health`.
     Backends,

@@ -159,13 +159,10 @@ fn escape(text: &str, quotes: bool) -> String {
 /// The replies of the server's CLI that its metrics show.
 #[derive(Debug, Default)]
 pub struct CliReplies {
-    /// The nodes of the server's fleet.
     pub nodes: Option<Value>,
-    /// The accounts that cost the origin most.
     pub costs: Option<Value>,
 }
 
-/// The content type and the page.
 pub fn page(
     shared: &WatchShared,
     naming: MetricNaming,

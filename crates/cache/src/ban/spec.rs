@@ -71,7 +71,6 @@ impl BanSubject for Objcore {
 pub(crate) struct UnlistedObject<'a> {
     pub oc: &'a Objcore,
     pub tags: &'a [Box<[u8]>],
-    /// The name of its tenant.
     pub tenant: Option<&'a str>,
 }
 

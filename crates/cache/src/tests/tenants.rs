@@ -124,7 +124,7 @@ fn who_holds_the_most_for_its_share_makes_room() {
         kit.ask("big", &format!("/b{n}"), 8_000);
         kit.ask("little", &format!("/l{}", n % 5), 8_000);
     }
-    // What the third one doesn't want is shared by weight.
+    // The rest, which the third one doesn't want, is shared by weight.
     let counts = ["big", "small", "little"].map(|name| kit.objects(name));
     assert!(counts[0].abs_diff(3 * counts[1]) <= 4, "{counts:?}");
     assert!(counts[2] == 5 && counts.iter().sum::<u64>() >= all - 2, "{counts:?}");
@@ -187,7 +187,7 @@ fn an_object_larger_than_a_share_takes_no_room_from_those_below_theirs() {
         assert!(!busy.make_room(&kit.cache.stores().all()[0], 1_500_000));
     }
     assert_eq!((kit.calm_objects(), kit.main.tenant_limited.get() >= 6), (vec![5; CALM], true));
-    // As much as the others have is the new tenant's, too.
+    // The new tenant may have as much as the others.
     kit.ask("other", "/other", 200_000);
     assert!(kit.ask("other", "/other", 0));
     // Alone, a tenant has all of the store.
@@ -222,14 +222,12 @@ const REQUESTS: usize = 20_000;
 struct Run {
     seed: u64,
     limit: u64,
-    /// Only this tenant's requests are made.
     only: Option<usize>,
     /// Objects that one more tenant requests for each request of the others, each twice, so that they look useful.
     flood: usize,
 }
 
 impl Run {
-    /// The hit rate in percent, of all tenants or one.
     fn hit_rate(self, of: Option<usize>) -> f64 {
         let kit = Kit::with(Some(self.limit), CacheParams::default());
         let (tenants, objects, mut rng) = (Zipf::new(TENANTS), Zipf::new(120), TestRng::new(self.seed));

@@ -13,7 +13,6 @@ use crate::current::{self, SuspendedWork};
 
 thread_local! {
     static FETCHES: Runners<Box<Bereq>> = const { Runners::new() };
-    /// Tasks for the rest of fetches that were attended.
     static LEFT: Runners<AttendedJob> = const { Runners::new() };
 }
 

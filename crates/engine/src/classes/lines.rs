@@ -14,7 +14,6 @@ use sync::{Called, Line, Turn};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TenantKey(pub(super) u64);
 
-/// The key of requests without a tenant.
 pub(crate) const NO_TENANT: TenantKey = TenantKey(0);
 
 /// True if a tenant that has `own` of something may take one more while `free` are free.
@@ -22,15 +21,12 @@ pub(super) fn may_take(tenant: TenantKey, knows_tenants: bool, own: usize, free:
     free > 0 && (own < free || tenant == NO_TENANT && !knows_tenants)
 }
 
-/// The waiting requests of a class, by tenant.
 #[derive(Debug, Default)]
 pub(super) struct TenantLines {
-    /// The lines in which somebody waits.
     lines: HashMap<TenantKey, Line<()>>,
     /// Their tenants in the order of their turns.
     order: VecDeque<TenantKey>,
     len: usize,
-    /// The tenant that was called last.
     last: TenantKey,
     /// A request of a tenant has come.
     knows_tenants: bool,
@@ -49,7 +45,6 @@ impl TenantLines {
         self.knows_tenants |= tenant != NO_TENANT;
     }
 
-    /// Number of slots that a tenant may take, if the queue has `slots`.
     pub fn free_for(&self, tenant: TenantKey, slots: usize) -> usize {
         let free = slots.saturating_sub(self.len);
         let own = self.lines.get(&tenant).map_or(0, Line::len);

@@ -367,7 +367,6 @@ impl Class {
         self.spec.workers.saturating_sub(self.busy).min(common)
     }
 
-    /// Number of free slots in the queue for a tenant.
     fn free_slots(&self, tenant: TenantKey) -> u32 {
         self.queue.free_for(tenant, self.spec.queue as usize) as u32
     }

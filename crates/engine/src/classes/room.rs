@@ -13,7 +13,6 @@ use super::lines::{NO_TENANT, TenantKey, may_take};
 pub(super) struct Room {
     /// Until when each is kept, in seconds since 1970.
     places: BTreeMap<(TenantKey, u64), f64>,
-    /// Number of places of each tenant.
     counts: HashMap<TenantKey, usize>,
     /// The place behind the last that was searched for visitors who left.
     searched: (TenantKey, u64),
@@ -153,7 +152,7 @@ mod tests {
         assert_eq!((kept, room.ahead_of(calm, None, 9, now), room.ahead_of(flood, None, 9, now)), (50, 0, 9));
         assert!(room.keep(calm, 500, 200.0, 100, now) && room.keep(NO_TENANT, 501, 200.0, 100, now));
         assert!(!room.has(flood, 500), "a place is its tenant's");
-        // Those who don't come again make room, wherever they are.
+        // Visitors who don't come again make room, wherever they are.
         let after = Real(150.0);
         let kept = (0..200).filter(|key| room.keep(calm, 1000 + key, 200.0, 300, after)).count();
         assert!(kept >= 140, "{kept} of 300 at most, of which one tenant takes half");

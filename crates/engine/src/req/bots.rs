@@ -41,7 +41,6 @@ pub(super) fn set_class(word: Option<Text>) -> Result<Option<BotClass>, VclFailu
     }
 }
 
-/// The number that `req.bot.network` is set to.
 pub(super) fn network(value: &Value) -> Result<u32, VclFailure> {
     let Value::Int(number) = value else { return Err(vars::wrong(value)) };
     u32::try_from(*number)

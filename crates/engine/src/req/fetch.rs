@@ -27,7 +27,7 @@ impl Req {
             self.log.put(Tag::Storage, b"malloc Transient");
         }
         let arrived = self.hear(&mut started, transport).await;
-        // What is left of the fetch needs nobody to attend it.
+        // The rest of the fetch needs nobody to attend it.
         drop(started.attended.take());
         if lends && !self.client.body.is_unread() {
             self.end_reading();

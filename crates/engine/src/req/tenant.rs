@@ -19,7 +19,6 @@ use super::state::ReqAsk;
 use crate::classes::{NO_TENANT, TenantKey};
 use crate::vars;
 
-/// The value of `tenant_by` with which the host is the tenant.
 const HOST: &str = "host";
 
 /// The name of the request's tenant; empty if it has none.

@@ -44,7 +44,6 @@ pub(crate) struct Common<'a> {
 
 pub(crate) struct SimNode<'a> {
     pub number: usize,
-    /// The wall clock of this node alone.
     pub clock: Clock,
     /// The node neither appends nor follows before that moment.
     paused: Rc<Cell<Duration>>,
@@ -211,7 +210,6 @@ struct Life {
 }
 
 impl Life {
-    /// Waits for the end of a pause; whether it is over.
     async fn is_over(&self) -> bool {
         rt::sleep(self.paused.get().saturating_sub(now(&self.clock))).await;
         self.all.get() != self.now

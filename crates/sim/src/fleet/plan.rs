@@ -161,7 +161,6 @@ impl Deed {
         if dice.one_in(2) { seconds } else { -seconds }
     }
 
-    /// The name of a fault, for sums.
     pub fn fault(&self) -> Option<&'static str> {
         Some(match self {
             Deed::Ask { .. } | Deed::Start { .. } | Deed::Join(_) | Deed::EngineStarts | Deed::Save => return None,

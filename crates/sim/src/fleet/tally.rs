@@ -21,7 +21,6 @@ const REASONS: &[(&str, &str)] = &[
 #[derive(Clone, Debug, Default)]
 pub struct FleetTally {
     pub histories: u64,
-    /// Answers that were judged.
     pub answers: u64,
     pub acknowledged: u64,
     /// Acknowledged invalidations that the log had lost, and of which no node had a journal any more.

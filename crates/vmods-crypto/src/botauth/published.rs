@@ -50,7 +50,6 @@ pub(super) fn add(this: &Arc<Published>, call: &mut VmodCall<'_>, name: &[u8], f
     }
 }
 
-/// The bot that has the address.
 pub(super) fn bot(this: &Arc<Published>, _: &mut VmodCall<'_>, ip: Option<SocketAddr>) -> CallResult<STRING> {
     give(this.owner(ip))
 }

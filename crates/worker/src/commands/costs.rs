@@ -39,7 +39,6 @@ pub fn text(report: &CostReport) -> String {
     out
 }
 
-/// The member of `bots.list -j`'s array.
 pub fn json(report: &CostReport, mode: &str) -> String {
     let (requests, seconds) = report.total;
     let rows: Vec<String> = report

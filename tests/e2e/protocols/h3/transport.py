@@ -41,7 +41,7 @@ FRAMES = {
     "KeyUpdate of TLS": (0x06, numbers(0, len(KEY_UPDATE)) + KEY_UPDATE, (UNEXPECTED_MESSAGE,)),
     "EndOfEarlyData of TLS": (0x06, numbers(0, len(END_OF_EARLY_DATA)) + END_OF_EARLY_DATA, (UNEXPECTED_MESSAGE,)),
 }
-# Which parameter the client sends, or leaves out (None).
+# The parameter that the client sends, or leaves out (None).
 PARAMETERS = {
     "initial_source_connection_id": None,
     "original_destination_connection_id": b"12345678",
@@ -52,7 +52,7 @@ PARAMETERS = {
     "ack_delay_exponent": 21,
     "max_ack_delay": 1 << 14,
 }
-# Those that a client mustn't send are written by their numbers (RFC 9000 18.2).
+# Parameters that a client mustn't send are written by their numbers (RFC 9000 18.2).
 BY_NUMBER = {"original_destination_connection_id": 0, "stateless_reset_token": 2, "preferred_address": 0xd, "retry_source_connection_id": 0x10}
 
 

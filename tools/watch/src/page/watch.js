@@ -422,7 +422,7 @@ async function nodes() {
   }, "No node is known.");
   put("fleet-note", d.unknown ? `The fleet's board can't be reached for ${span(d.unknown.for_seconds)}: ${d.unknown.why}` : `As ${d.node} knows it.`);
 }
-// Who costs the origin most, if the server keeps accounts (parameter bots).
+// Shows who costs the origin most, if the server keeps accounts (parameter bots).
 async function costs() {
   if (!state.about.cli || costs.none > Date.now() - 60000 || costs.asked > Date.now() - 9000) return;
   costs.asked = Date.now();
