@@ -197,7 +197,7 @@ fn company(world: &mut World, met: &mut Met) {
 
 /// Programs that ask for one of five feeds, each from an address of its own.
 fn feed_readers(world: &mut World, met: &mut Met) {
-    let address = 0x0a00_0000 | world.draw.below(2000) as u32 * 977;
+    let address = 0x0a00_0000 | (world.draw.below(2000) as u32 * 977);
     let agent: &[u8] =
         if world.draw.is_one_in(2) { b"FreshRSS/1.27.1 (Linux)" } else { b"Feedbin feed-id:1 - 7 subscribers" };
     let feed = NEWS + world.draw.below(5);
