@@ -531,7 +531,7 @@ def strange(report, o, make):
         n = f.node("n")
         f.follow()
         n.walk(PATHS)
-        for payload in (b"hello", b"{}", b"\xff\x00" * 10, b'{"at":1,"tags":["k7"]}', b"[" * 10_000):
+        for payload in (b"hello", b"{}", b"\xff\xfe" * 10, b'{"at":1,"tags":["k7"]}', b"[" * 10_000):
             f.engine.append(f.name, payload)
         report.check(n.follows(5) and n.status()["foreign"] == 5, f"{make.kind}: five aren't ours: {n.status()}")
         before = f.pages.asked
