@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Drawn crowds that are easily mistaken for crawlers, beside crawlers that change their address with each request: how many of their requests
-//! the accounts refuse. A model cache decides what is a hit, and the clock is simulated. `SEED=n` draws other histories.
+//! the accounts refuse. A model cache decides what is a hit, and the clock is simulated. `SEED=n` draws other histories, `SEEDS=n` more of each crowd,
+//! up to 200.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,7 +9,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use accounts::{Agents, Ask, BotClass, Caller, CallerIds, Ledger, LedgerSettings, Origin, Payer, Shape};
 use base::Mono;
 
-const HISTORIES: u64 = 200;
+const HISTORIES: u64 = 20;
+const MOST_HISTORIES: u64 = 200;
 const CRAWLS: u64 = 20;
 /// Seconds of readers alone, of which the accounts learn for [`LEARNING`]; then of crawlers alone beside them; then of the crowd as well.
 const ALONE: f64 = 45.0;
@@ -253,11 +255,15 @@ fn history(seed: u64, crawlers: Crawlers, crowd: Crowd) -> ([Met; 3], usize) {
 
 /// Sums up all histories. At most `most` of a thousand requests of the crowd and of the readers may be refused.
 fn check(name: &str, crawlers: Crawlers, crowd: Crowd, most: u64) -> [Met; 3] {
-    check_of(HISTORIES, name, crawlers, crowd, most)
+    check_of(number("SEEDS").unwrap_or(HISTORIES).min(MOST_HISTORIES), name, crawlers, crowd, most)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
 }
 
 fn check_of(histories: u64, name: &str, crawlers: Crawlers, crowd: Crowd, most: u64) -> [Met; 3] {
-    let first = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1_u64) * 1000;
+    let first = number("SEED").unwrap_or(1) * 1000;
     let mut sums = [Met::default(); 3];
     for seed in first..first + histories {
         let (met, bytes) = history(seed, crawlers, crowd);
