@@ -407,7 +407,7 @@ def case(report, o, faults, name, runs):
 def main():
     names = [f"{faults.word}.{name}" for faults, all_of in FAULTS.items() for name in all_of]
     o = options(__doc__, cases=names, runs={"type": int, "default": 0, "help": "runs of each fault (20 with --full, else 1)"})
-    report, rows = Report("faults"), []
+    report, rows = Report("log_faults"), []
     runs = o.runs or (20 if o.full else 1)
     for (faults, name), label in zip(((f, n) for f, all_of in FAULTS.items() for n in all_of), names):
         if label not in o.cases or not (o.full or o.words or name in QUICK[faults]):
