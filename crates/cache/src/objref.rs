@@ -134,16 +134,6 @@ impl ObjRef {
         Headers { obj: self, id: None }
     }
 
-    /// The result that [`ObjRef::headers`] would be ready with now.
-    pub fn arrived(&self) -> Option<Result<(), FetchFailed>> {
-        let Some(boc) = &self.boc else { return Some(Ok(())) };
-        match boc.state() {
-            BocState::ReqDone | BocState::PrepStream => None,
-            BocState::Stream { .. } | BocState::Finished { .. } => Some(Ok(())),
-            BocState::Failed(reason) => Some(Err(reason)),
-        }
-    }
-
     pub fn finished(&self) -> Finished<'_> {
         Finished { obj: self, id: None }
     }

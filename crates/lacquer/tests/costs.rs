@@ -86,8 +86,8 @@ impl Kind {
             Kind::Hit | Kind::Stream => allocations < 0.05 && locks < 1.06 && sleeps < 0.05 && calls <= 2.1,
             // One more lock for 32 of them.
             Kind::Charged => allocations < 0.05 && locks < 1.1 && sleeps < 0.05 && calls <= 2.1,
-            Kind::Pass => allocations < 13.0 && locks < 15.0 && calls <= 4.9,
-            Kind::Miss => allocations < 13.5 && locks < 17.0 && calls <= 4.9,
+            Kind::Pass => allocations < 13.0 && locks < 16.0 && calls <= 4.9,
+            Kind::Miss => allocations < 13.5 && locks < 18.0 && calls <= 4.9,
         }
     }
 

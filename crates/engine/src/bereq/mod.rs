@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A backend request: it runs on the client's thread, in the task that [`task`] chooses, is never dropped, and ends itself.
+//! A backend request: a task of its own on the client's thread, never dropped, that ends itself.
 //!
 //! ```text
 //! start -> (vcl_backend_fetch) -> backend -> (vcl_backend_response) -> body        -> done | fail

@@ -19,8 +19,7 @@ use super::dictionary::ClientTarget;
 use super::kind::{FetchKind, PartSettings, SliceOf, SliceSettings};
 use super::peer::PeerState;
 use super::state::{Ask, FetchError, Fill, KindTerms, Requester, TimeLimits, Tries};
-use super::task::{self, AttendedFetch};
-use super::{Bereq, BereqBody};
+use super::{Bereq, BereqBody, task};
 use crate::admission::{self, FetchSlot};
 use crate::bots::FetchCharge;
 use crate::classes::ClassWorker;
@@ -74,8 +73,6 @@ impl FetchTurn {
 /// A fetch that was started, as its request sees it.
 pub(crate) struct StartedFetch {
     pub obj: ObjRef,
-    /// The fetch itself, if the request's task is the one to poll it.
-    pub attended: Option<AttendedFetch>,
     pub began: Real,
     /// Interim responses on their way to the client, if it wants them.
     pub interims: Option<Interims>,
@@ -83,8 +80,7 @@ pub(crate) struct StartedFetch {
     pub trailers: Option<Trailers>,
 }
 
-/// Starts a fetch into `busy`: in the task of the client that waits for it, or as a task of this thread if nobody does or
-/// if the client has a body to send. `stale` is an object that it may revalidate and will replace.
+/// Starts a fetch into `busy` as a task of this thread. `stale` is an object that it may revalidate and will replace.
 pub(crate) fn start(
     req: &mut Req,
     busy: Box<Busy>,
@@ -99,15 +95,9 @@ pub(crate) fn start(
     }
     let client = &bereq.requester.client;
     let (interims, trailers) = (client.interims.clone(), client.trailers.clone());
-    let began = bereq.log.start();
-    let is_attended = mode != FetchMode::Background && !matches!(bereq.ask.body, BereqBody::Lent(_));
-    let attended = if is_attended {
-        Some(AttendedFetch::new(bereq))
-    } else {
-        run_alone(bereq);
-        None
-    };
-    StartedFetch { obj, attended, began, interims, trailers }
+    let started = StartedFetch { obj, began: bereq.log.start(), interims, trailers };
+    task::run(bereq);
+    started
 }
 
 /// Does what [`start`] does, for one slice of an object, into `busy`.
@@ -118,14 +108,8 @@ pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf, worker: Opt
     // They are of the head, and it has none by now.
     (bereq.requester.client.interims, bereq.requester.client.trailers) = (None, None);
     bereq.ask_for_slice_of(slice);
-    run_alone(bereq);
-    obj
-}
-
-fn run_alone(mut bereq: Box<Bereq>) {
-    // It isn't its turn yet, and many may be made before it is.
-    bereq.log.rest();
     task::run(bereq);
+    obj
 }
 
 fn make(req: &mut Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, turn: FetchTurn) -> Box<Bereq> {
@@ -179,6 +163,8 @@ fn make(req: &mut Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, 
     bereq.log_tenant();
     bereq.begin_kind(req);
     bereq.make_head(req, mode);
+    // It isn't its turn yet, and many may be made before it is.
+    bereq.log.rest();
     bereq
 }
 

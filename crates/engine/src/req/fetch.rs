@@ -14,21 +14,18 @@ use super::delivery::Delivery;
 use super::transmit::DeliveryFailure;
 use super::{Req, ReqStep};
 use crate::bereq::StartedFetch;
-use crate::interim::Interims;
 use crate::synthetic::SynthOrder;
 use crate::transport::Transport;
 
 impl Req {
-    pub(super) async fn fetch(&mut self, mut started: StartedFetch, transport: &mut dyn Transport) -> ReqStep {
+    pub(super) async fn fetch(&mut self, started: StartedFetch, transport: &mut dyn Transport) -> ReqStep {
         self.engine().main.s_fetch.tally();
         self.show_life(transport);
         let lends = self.client.body.is_lent();
         if lends {
             self.log.put(Tag::Storage, b"malloc Transient");
         }
-        let arrived = self.hear(&mut started, transport).await;
-        // The rest of the fetch needs nobody to attend it.
-        drop(started.attended.take());
+        let arrived = self.hear(&started, transport).await;
         if lends && !self.client.body.is_unread() {
             self.end_reading();
         }
@@ -59,22 +56,14 @@ impl Req {
     }
 
     /// Waits for the object's head; what the backend says before goes to the client at once. `None`: the client is gone.
-    async fn hear(
-        &mut self,
-        started: &mut StartedFetch,
-        transport: &mut dyn Transport,
-    ) -> Option<Result<(), FetchFailed>> {
-        let StartedFetch { obj, attended, interims, .. } = started;
+    async fn hear(&mut self, started: &StartedFetch, transport: &mut dyn Transport) -> Option<Result<(), FetchFailed>> {
+        let obj = &started.obj;
+        let Some(interims) = &started.interims else { return self.drive_for_client(transport, obj.headers()).await };
         let mut arrives = pin!(obj.headers());
         loop {
-            let next = poll_fn(|cx| {
-                let is_in_progress = attended.as_mut().is_some_and(|fetch| !fetch.advance(cx));
-                match interims.as_ref().and_then(Interims::next) {
-                    Some(interim) => Poll::Ready(Err(interim)),
-                    // The head comes by the fetch alone: to be woken for it would be a turn in vain.
-                    None if is_in_progress => obj.arrived().map_or(Poll::Pending, |arrived| Poll::Ready(Ok(arrived))),
-                    None => arrives.as_mut().poll(cx).map(Ok),
-                }
+            let next = poll_fn(|cx| match interims.next() {
+                Some(interim) => Poll::Ready(Err(interim)),
+                None => arrives.as_mut().poll(cx).map(Ok),
             });
             match self.drive_for_client(transport, next).await? {
                 Ok(arrived) => return Some(arrived),
