@@ -136,7 +136,7 @@ impl AskedTable {
             (Before::Crowd, _) if course == Course::Refused => return Before::Crowd,
             (Before::Shared, _) if course != Course::Read => return Before::Shared,
             (Before::Other(..) | Before::Shared, _) => asked.first = SHARED,
-            // It wasn't counted, so nothing is pardoned later.
+            // The request wasn't counted, so nothing is pardoned later.
             (Before::Crowd, _) => {}
             (Before::Never | Before::Refused | Before::Own, _) => {
                 let refused = if before == Before::Refused { refused } else { 0 };

@@ -311,7 +311,7 @@ impl CopyJudge for HomeJudge {
         let newest = shared.bans.seq();
         let flags = flags_of_parts(record, head.len(), false)?;
         let (began, mut keys) = tags::decoded(tags)?;
-        // Its row isn't needed: that may be one that it shares with others, and a ban knows the name.
+        // The name is compared, not the row: tenants may share a row, and a ban knows the name.
         let tenant = tenants::take_name(&mut keys);
         if shared.tags.is_held(&keys, began) {
             return None;

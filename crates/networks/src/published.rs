@@ -23,7 +23,7 @@ impl PublishedRanges {
     /// Reads a file.
     ///
     /// # Errors
-    /// It isn't JSON of that form, has no prefix, or a malformed one.
+    /// The text isn't JSON of that form, has no prefix, or a malformed one.
     pub fn parse(json: &[u8]) -> Result<Self, String> {
         let file: Value = serde_json::from_slice(json).map_err(|error| format!("not JSON: {error}"))?;
         let prefixes = file.get("prefixes").and_then(Value::as_array).ok_or("no array \"prefixes\"")?;

@@ -24,7 +24,7 @@ pub(super) fn may_take(tenant: TenantKey, knows_tenants: bool, own: usize, free:
 #[derive(Debug, Default)]
 pub(super) struct TenantLines {
     lines: HashMap<TenantKey, Line<()>>,
-    /// Their tenants in the order of their turns.
+    /// The tenants of the lines, in the order of their turns.
     order: VecDeque<TenantKey>,
     len: usize,
     last: TenantKey,

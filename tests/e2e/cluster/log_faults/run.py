@@ -359,7 +359,7 @@ def once(report, fleet, faults, name, row):
     if not agree(fleet):
         return report.check(False, f"{name}: they agree before: {[n.status() for n in fleet.nodes]}")
     next(steps)
-    # It hasn't seen what the log then loses.
+    # The node hasn't seen what the log then loses.
     worker = b.v.worker() if row.runs % 2 == 0 else None
     if worker:
         os.kill(worker, signal.SIGSTOP)
