@@ -212,6 +212,7 @@ def spread(report, o, make):
         # The other one still spreads what was cancelled here.
         for n in range(SPREADS - 1):
             a.v.cli.ask(f"ban over=7d obj.http.x-url == /nothing{n}")
+        report.check(b.follows(2 + SPREADS - 1), "the other one has carried these out as well")
         status, text = b.v.cli.ask_raw("ban over=7d obj.http.x-url == /more")
         report.check(status == 300 and b.follows(), f"the other one spreads as many as it may: {status} {text}")
         report.check(not a.walk(PATHS) + b.walk(PATHS), "both are filled again")
