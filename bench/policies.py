@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Hit ratios of eviction policies, simulated: bytes limited, half of the trace to warm up, what a store adds per object counted.
+Of requests, of bytes, and of the seconds that the origin takes.
 
 usage: bench/policies.py [--requests N] [--capacity MEGABYTES]
 """
@@ -70,14 +71,42 @@ def s3fifo(cap, cost, small=0.1, most=3):
     return ask
 
 
-def gdsf(cap, cost, memory=0, power=1.0, lazy=True):
-    """The one with the least clock + uses / size goes, and the clock goes on to that. lazy: uses count only when its turn
-    would have come. memory: so many times the objects kept are remembered, with their uses, when they go; -1: all."""
+def sieve(cap, cost):
+    """A hand goes from the oldest to the newest one, and takes the first that wasn't used since it came by."""
+    kept, used, order, hand = {}, 0, [], 0
+
+    def ask(k):
+        nonlocal used, order, hand
+        if k in kept:
+            kept[k][1] = True
+            return True
+        kept[k] = [cost(k), False]
+        used += kept[k][0]
+        order.append(k)
+        while used > cap:
+            if hand >= len(order):
+                order, hand = [old for old in order if old is not None], 0
+            old, hand = order[hand], hand + 1
+            if old is None or old == k:
+                continue
+            if kept[old][1]:
+                kept[old][1] = False
+                continue
+            used -= kept.pop(old)[0]
+            order[hand - 1] = None
+        return False
+    return ask
+
+
+def gdsf(cap, cost, memory=0, power=1.0, lazy=True, value=lambda k: 1e4, newcomer=1):
+    """The one with the least clock + uses x value / size goes, and the clock goes on to that. lazy: uses count only when its
+    turn would have come. memory: so many times the objects kept are remembered, with their uses, when they go; -1: all.
+    newcomer: what the first use counts as, until there is another."""
     rank, uses, sizes, heap, ghosts = {}, {}, {}, [], collections.OrderedDict()
     clock = used = 0
 
     def push(k):
-        rank[k] = clock + uses[k] * 1e4 / sizes[k] ** power
+        rank[k] = clock + (newcomer if uses[k] == 1 else uses[k]) * value(k) / sizes[k] ** power
         heapq.heappush(heap, (rank[k], k))
         seen[k] = uses[k]
     seen = {}
@@ -116,9 +145,12 @@ POLICIES = {
     "lru": lru,
     "s3-fifo": s3fifo,
     "s3-fifo, small 5 %": functools.partial(s3fifo, small=0.05),
+    "sieve": sieve,
     "gdsf, uses forgotten": functools.partial(gdsf, lazy=False),
     "gdsf lazy": gdsf,
     "gdsf lazy, memory 1": functools.partial(gdsf, memory=1),
+    "the same, evict_by=bytes": functools.partial(gdsf, memory=1, power=0.5, newcomer=0.25),
+    "the same, evict_by=cost": functools.partial(gdsf, memory=1, value=lambda k: 1e5 * traces.seconds_of(k)),
     "gdsf lazy, memory 2": functools.partial(gdsf, memory=2),
     "gdsf lazy, memory 1, power 0.75": functools.partial(gdsf, memory=1, power=0.75),
     "gdsf lazy, memory 1, power 0.5": functools.partial(gdsf, memory=1, power=0.5),
@@ -126,15 +158,17 @@ POLICIES = {
 }
 
 
-def ratio(policy, ids, cap):
-    ask, hits, size, hit_bytes, all_bytes = policy(cap, stored), 0, traces.size_of, 0, 0
+def ratios(policy, ids, cap):
+    """Shares of the requests, bytes and origin seconds of the second half that hits save."""
+    ask, half = policy(cap, stored), len(ids) // 2
+    saved, asked = [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]
     for n, k in enumerate(ids):
         hit = ask(k)
-        if n >= len(ids) // 2:
-            hits += hit
-            hit_bytes += hit * size(k)
-            all_bytes += size(k)
-    return hits / (len(ids) - len(ids) // 2), hit_bytes / all_bytes
+        if n >= half:
+            for of, much in enumerate((1, traces.size_of(k), traces.seconds_of(k))):
+                saved[of] += hit * much
+                asked[of] += much
+    return [mine / all_of_it for mine, all_of_it in zip(saved, asked)]
 
 
 def main():
@@ -144,10 +178,10 @@ def main():
     o = a.parse_args()
     kinds = {"zipf": traces.zipf(400_000)[:o.requests], "with scans": list(traces.scanned(o.requests)),
              "drifting": list(traces.drifting(o.requests))}
-    print("| policy | " + " | ".join(f"{kind}: requests, bytes" for kind in kinds) + " |\n|" + " --- |" * (len(kinds) + 1))
+    print("| policy | " + " | ".join(f"{kind}: requests, bytes, seconds" for kind in kinds) + " |\n|" + " --- |" * (len(kinds) + 1))
     for name, policy in POLICIES.items():
-        cells = [ratio(policy, ids, o.capacity << 20) for ids in kinds.values()]
-        print(f"| {name} | " + " | ".join(f"{hits:.3f}, {octets:.3f}" for hits, octets in cells) + " |", flush=True)
+        cells = [", ".join(f"{share:.3f}" for share in ratios(policy, ids, o.capacity << 20)) for ids in kinds.values()]
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,23 @@ OBJECTS = 200_000
 SKEW = 0.9
 
 
-def size_of(n):
-    """The size that the origin gives object n of /z/: log-uniform between 512 bytes and 32 KB."""
+def part_of(n):
+    """A number from 0 to 1, the same for the same n."""
     x = n * 0x9E3779B97F4A7C15 & (1 << 64) - 1
     x ^= x >> 29
     x = x * 0xBF58476D1CE4E5B9 & (1 << 64) - 1
     x ^= x >> 32
-    return int(512 * 2 ** ((x & 0xFFFFFF) / 0x1000000 * 6))
+    return (x & 0xFFFFFF) / 0x1000000
+
+
+def size_of(n):
+    """The size that the origin gives object n of /z/: log-uniform between 512 bytes and 32 KB."""
+    return int(512 * 2 ** (part_of(n) * 6))
+
+
+def seconds_of(n):
+    """The time that an origin takes for object n, whatever its size and popularity: log-uniform between 2 ms and 2 s."""
+    return 0.002 * 1000 ** part_of(n ^ 1 << 40)
 
 
 def zipf(count, objects=OBJECTS, skew=SKEW, seed=42):

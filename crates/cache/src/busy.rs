@@ -5,6 +5,7 @@ mod outgrow;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use base::Mono;
 use storage::{
@@ -180,7 +181,12 @@ impl Busy {
 
     /// The object is evicted before all others, unless it is used again. Before it is finished.
     pub fn expect_little_use(&self) {
-        crate::evict::expect_little_use(&self.oc);
+        crate::worth::expect_little_use(&self.oc);
+    }
+
+    /// The origin took `time` for the object, or to confirm `old`. Before it is finished.
+    pub fn note_fetch_time(&self, time: Duration, old: Option<&ObjRef>) {
+        crate::worth::note_fetch_time(&self.oc, time, old.map(|old| &**old.objcore()));
     }
 
     /// Makes room in `store` for an object of `needed` bytes, as far as `nuke_limit` allows. Returns `false` if it

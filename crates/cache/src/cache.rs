@@ -34,6 +34,7 @@ use crate::tags::Tags;
 use crate::tenants::Tenants;
 use crate::tombstones::{TombstoneCause, Tombstones};
 use crate::waiting::{Leaders, RecentRushes, RushReason};
+use crate::worth::EvictBy;
 
 /// A power of two; each is a lock, a table and a heap.
 const SHARDS: usize = 512;
@@ -73,6 +74,7 @@ pub struct CacheParams {
     /// Dictionaries that are kept at most, and the bytes that they may take (0: none are kept).
     pub dictionary_max: usize,
     pub dictionary_space: u64,
+    pub evict_by: EvictBy,
     /// Bytes that forms of objects may take (0: none are kept).
     pub form_space: u64,
     /// Objects evicted for one object at most.
@@ -106,6 +108,7 @@ impl Default for CacheParams {
             compat: Compat::default(),
             dictionary_max: 1000,
             dictionary_space: 32 << 20,
+            evict_by: EvictBy::default(),
             form_space: 64 << 20,
             nuke_limit: 50,
             rush_exponent: 3,
@@ -264,7 +267,7 @@ impl Cache {
         let forms = FormKeeper::new(main, stores.all().len(), params.form_space);
         let dictionaries = Dictionaries::new(main, params.dictionary_space, params.dictionary_max);
         let tenants = Arc::new(Tenants::new());
-        let evictors = stores.all().iter().map(|_| Evictor::new(main, tenants.clone())).collect();
+        let evictors = stores.all().iter().map(|_| Evictor::new(main, tenants.clone(), params.evict_by)).collect();
         let cache = Cache(Arc::new(CacheShared {
             shards: (0..SHARDS).map(shard).collect(),
             alarm: alarm.clone(),
@@ -300,6 +303,7 @@ impl Cache {
         self.0.tags.set_space(params.tag_space);
         self.0.forms.set_space(params.form_space);
         self.0.dictionaries.set_bounds(params.dictionary_space, params.dictionary_max);
+        self.0.evictors.iter().for_each(|evictor| evictor.set_by(params.evict_by));
         self.0.params.store(Arc::new(params));
     }
 

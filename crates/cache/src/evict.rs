@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Which object goes when a store is full: the one with the least use for its bytes (greedy dual, by size and frequency).
 //!
-//! An object's rank = the clock at the last look + uses / size. The object with the least rank goes, and its rank becomes
-//! the clock, so that what nobody asks for grows old. A hit only bumps a number in the objcore; it counts when the
+//! An object's rank = the clock at the last look + uses x value / size. The object with the least rank goes, and its rank
+//! becomes the clock, so that what nobody asks for grows old. A hit only bumps a number in the objcore; it counts when the
 //! object's turn has come: then it gets a new rank instead. What has gone is remembered for a while with its uses.
+//!
+//! The value of a use is one hit, or the time that the origin took ([`EvictBy`]). So that most bytes hit, the use is divided
+//! by the root of the size instead, and a single use counts as a quarter: with the size itself as value, small objects lose
+//! more requests than large ones win bytes. Times and roots are in units of the average, so that ranks of different kinds
+//! can be compared after a change of the parameter.
 //!
 //! Simulated (bench/policies.py; a tenth of the bytes, sizes 0.5 to 32 KB): 0.70 of a zipf trace's requests hit, with
 //! S3-FIFO 0.65, LRU 0.61; with scans in it 0.53, 0.50, 0.44; while popularity drifts 0.60, 0.53, 0.54. Of the bytes 0.68
@@ -28,6 +33,7 @@ use crate::digest::Digest;
 use crate::objcore::{NO_SLOT, Objcore};
 use crate::rows::Rows;
 use crate::tenants::{NO_TENANT, Tenants};
+use crate::worth::{EvictBy, MAX_USES, Worth};
 
 /// Handles on an idle object: index, expiry heap, and this list.
 const IDLE_HANDLES: usize = 3;
@@ -35,13 +41,10 @@ const IDLE_HANDLES: usize = 3;
 const LARGEST: u64 = 8;
 /// Amount that one use of an object of 16 bytes adds to the clock.
 const SCALE: u64 = 1 << 24;
-/// Most uses that are counted, as many as fit beside the weight.
-const MAX_USES: u8 = (1 << USES_BITS) - 1;
-const USES_BITS: u32 = 6;
-/// Heavier ones count as this: [`LARGEST`] average ones are less.
-const MAX_WEIGHT: u32 = u32::MAX >> USES_BITS;
-/// Stands for the worth of an object that isn't in the list yet, if it is hardly expected to be used.
-const LITTLE: u32 = 1;
+/// With [`EvictBy::Bytes`] a single use counts as this part of one.
+const NEWCOMER: u64 = 4;
+/// No object costs more than so many average ones.
+const COSTLIEST: u64 = 1024;
 /// Objects that memory is got for at a time.
 const CHUNK: usize = 512;
 /// Objects that one search for a victim looks at.
@@ -63,6 +66,7 @@ struct Inner {
     loads: Vec<u64>,
     len: usize,
     ghosts: Ghosts,
+    by: EvictBy,
 }
 
 /// A heap of one tenant's objects, least rank first, whose members know their place.
@@ -74,6 +78,10 @@ struct Queue {
     fetched: u64,
     /// Load of a weight of one.
     unit: u64,
+    by: EvictBy,
+    /// Sum of the known costs, in quarters of a millisecond, and the number of objects that have one.
+    cost: u64,
+    priced: u64,
 }
 
 struct Item {
@@ -81,32 +89,11 @@ struct Item {
     oc: Arc<Objcore>,
 }
 
-/// An object's weight, in units of 16 bytes, and its number of uses. Stands in the objcore, which is at hand whenever
-/// its item moves.
-#[derive(Clone, Copy)]
-struct Worth {
-    weight: u32,
-    uses: u8,
-}
-
-impl Worth {
-    fn of(oc: &Objcore) -> Worth {
-        let packed = oc.worth.load(Relaxed);
-        Worth { weight: packed >> USES_BITS, uses: (packed as u8) & MAX_USES }
-    }
-
-    fn note(self, oc: &Objcore) {
-        oc.worth.store(self.weight << USES_BITS | u32::from(self.uses), Relaxed);
-    }
-}
-
-pub(crate) fn expect_little_use(oc: &Objcore) {
-    oc.worth.store(LITTLE, Relaxed);
-}
-
 impl Evictor {
-    pub fn new(main: &'static Main, tenants: Arc<Tenants>) -> Self {
-        Self { inner: Lock::default(), main, tenants }
+    pub fn new(main: &'static Main, tenants: Arc<Tenants>, by: EvictBy) -> Self {
+        let evictor = Self { inner: Lock::default(), main, tenants };
+        evictor.set_by(by);
+        evictor
     }
 
     /// Memory that the lists and the memory of those evicted take, in bytes.
@@ -117,6 +104,13 @@ impl Evictor {
         queues + (words * size_of::<u64>() + inner.queues.capacity() * size_of::<Queue>()) as u64
     }
 
+    /// Objects get ranks of the new kind as their turns come.
+    pub fn set_by(&self, by: EvictBy) {
+        let mut inner = self.inner.lock();
+        inner.by = by;
+        inner.queues.iter_mut().for_each(|queue| queue.by = by);
+    }
+
     pub fn set_share(&self, tenant: u16, share: u32) {
         let mut inner = self.inner.lock();
         inner.queue(tenant).unit = (LOAD_UNIT / u64::from(share.max(1))).max(1);
@@ -125,19 +119,20 @@ impl Evictor {
 
     /// Adds an object that was just finished, or one from a former worker that had `former_hits` hits.
     pub fn add(&self, oc: &Arc<Objcore>, former_hits: u32) {
-        let weight = oc.weight().div_ceil(16).clamp(1, u64::from(MAX_WEIGHT)) as u32;
+        let weight = Worth::weigh(oc.weight());
         {
             let mut inner = self.inner.lock();
             if oc.evict_slot.load(Relaxed) != NO_SLOT {
                 return;
             }
             let former_uses = former_hits.min(u32::from(MAX_GHOST_USES)) as u8;
-            let own = u8::from(oc.worth.load(Relaxed) != LITTLE);
+            let before = Worth::of(oc);
+            let own = u8::from(!before.is_little());
             let uses = inner.ghosts.remove(&oc.digest()).max(former_uses) + own;
             oc.set_freq(0);
             // Counted first: it can be taken out as soon as it is in.
-            self.tenants.count(oc.tenant(), |row| row.counters().bytes.add(u64::from(weight) * 16));
-            inner.push(oc.clone(), Worth { weight, uses });
+            self.tenants.count(oc.tenant(), |row| row.counters().bytes.add(weight * 16));
+            inner.push(oc.clone(), Worth { weight, uses, cost: before.cost });
         }
     }
 
@@ -169,7 +164,7 @@ impl Evictor {
     }
 
     fn note_removed(&self, oc: &Objcore) {
-        let bytes = u64::from(Worth::of(oc).weight) * 16;
+        let bytes = Worth::of(oc).weight * 16;
         self.tenants.count(oc.tenant(), |row| row.counters().bytes.sub(bytes));
     }
 
@@ -201,7 +196,13 @@ impl Evictor {
 impl Default for Inner {
     fn default() -> Self {
         // Objects without a tenant have the first.
-        Inner { queues: vec![Queue::default()], loads: vec![0], len: 0, ghosts: Ghosts::default() }
+        Inner {
+            queues: vec![Queue::default()],
+            loads: vec![0],
+            len: 0,
+            ghosts: Ghosts::default(),
+            by: EvictBy::default(),
+        }
     }
 }
 
@@ -209,7 +210,8 @@ impl Inner {
     fn queue(&mut self, tenant: u16) -> &mut Queue {
         let at = usize::from(tenant);
         if at >= self.queues.len() {
-            self.queues.resize_with(at + 1, Queue::default);
+            let by = self.by;
+            self.queues.resize_with(at + 1, || Queue { by, ..Queue::default() });
             self.loads.resize(at + 1, 0);
         }
         &mut self.queues[at]
@@ -278,7 +280,16 @@ impl Inner {
 
 impl Default for Queue {
     fn default() -> Self {
-        Queue { items: Rows::default(), clock: 0, weight: 0, fetched: 0, unit: LOAD_UNIT }
+        Queue {
+            items: Rows::default(),
+            clock: 0,
+            weight: 0,
+            fetched: 0,
+            unit: LOAD_UNIT,
+            by: EvictBy::default(),
+            cost: 0,
+            priced: 0,
+        }
     }
 }
 
@@ -314,14 +325,34 @@ impl Queue {
 
     fn rank(&self, worth: Worth) -> u64 {
         let average = (self.weight / (self.items.len() as u64).max(1)).max(1);
-        let weight = u64::from(worth.weight).min(LARGEST * average);
-        self.clock + (SCALE * u64::from(worth.uses) / weight).max(1)
+        let weight = worth.weight.min(LARGEST * average);
+        let uses = SCALE * u64::from(worth.uses);
+        let gain = match (self.by, worth.cost.quarters()) {
+            (EvictBy::Bytes, _) => {
+                let uses = if worth.uses == 1 { uses / NEWCOMER } else { uses };
+                uses / (worth.weight * average).isqrt().max(1)
+            }
+            (EvictBy::Cost, Some(cost)) => {
+                let common = (self.cost / self.priced.max(1)).max(1);
+                uses * cost.min(COSTLIEST * common) / (weight * common)
+            }
+            (EvictBy::Requests | EvictBy::Cost, _) => uses / weight,
+        };
+        self.clock + gain.max(1)
+    }
+
+    /// Notes the cost of an object that comes or goes.
+    fn count_cost(&mut self, worth: Worth, count: impl Fn(u64, u64) -> u64) {
+        if let Some(cost) = worth.cost.quarters() {
+            (self.cost, self.priced) = (count(self.cost, cost), count(self.priced, 1));
+        }
     }
 
     fn push(&mut self, oc: Arc<Objcore>, worth: Worth) {
         // The older one of two with the same use for their bytes goes first.
         self.clock += 1;
-        self.weight += u64::from(worth.weight);
+        self.weight += worth.weight;
+        self.count_cost(worth, u64::saturating_add);
         let rank = self.rank(worth);
         worth.note(&oc);
         self.items.push(Item { rank, oc });
@@ -344,7 +375,9 @@ impl Queue {
     fn take(&mut self, at: usize) -> Item {
         let item = self.items.swap_remove(at);
         item.oc.evict_slot.store(NO_SLOT, Relaxed);
-        self.weight -= u64::from(Worth::of(&item.oc).weight);
+        let worth = Worth::of(&item.oc);
+        self.weight -= worth.weight;
+        self.count_cost(worth, u64::saturating_sub);
         if at < self.items.len() {
             let at = self.up(at);
             self.down(at);

@@ -57,6 +57,7 @@ mod tenants;
 mod tombstones;
 mod trace;
 mod waiting;
+mod worth;
 
 pub use attrs::{Attrs, ObjectFlags, Reuse, VaryKey};
 pub use audit::Audit;
@@ -82,6 +83,7 @@ pub use tenants::{Tenant, TenantCounterSet, TenantPublisher};
 pub use tombstones::TombstoneCause;
 pub use trace::{HashVariants, LookupTrace, VariantSummary};
 pub use waiting::Followed;
+pub use worth::EvictBy;
 
 #[cfg(test)]
 mod tests;

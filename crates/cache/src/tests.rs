@@ -4,6 +4,7 @@
 mod adopt;
 mod bans;
 mod dictionaries;
+mod evict_by;
 mod fills;
 mod forms;
 mod homes;

@@ -50,6 +50,8 @@ pub fn cache_params(params: &Params) -> cache::CacheParams {
         stale_serves_waiters: params.compat().is_9(),
         dictionary_max: params.dictionary_max as usize,
         dictionary_space: params.dictionary_space,
+        // The parameter was checked when it was set.
+        evict_by: cache::EvictBy::parse(&params.evict_by).unwrap_or_default(),
         form_space: params.form_space,
         tag_space: params.tag_space,
         transit_buffer: Some(params.transit_buffer).filter(|bytes| *bytes > 0),

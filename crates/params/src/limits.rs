@@ -84,6 +84,9 @@ pub fn check(spec: &Spec, p: &Params, value: &ParamValue) -> Result<(), String> 
         ("bots_status", ParamValue::Count(status)) if !matches!(status, 400..=599) => {
             Err("Must be from 400 to 599\n".to_owned())
         }
+        ("evict_by", ParamValue::Text(word)) if !matches!(word.as_str(), "requests" | "bytes" | "cost") => {
+            Err("Must be requests, bytes or cost\n".to_owned())
+        }
         ("tenant_by", ParamValue::Text(word)) if !matches!(word.as_str(), "vcl" | "host") => {
             Err("Must be vcl or host\n".to_owned())
         }

@@ -245,6 +245,8 @@ params! {
         "Send 103 (Early Hints) to a client while the page that it requests is fetched. The 103 has the Link headers (preload, modulepreload, preconnect) of the page's last fetch. off; h2: over HTTP/2 and HTTP/3 only; all: over HTTP/1.1 as well, where old clients may mistake the 103 for the response.";
     esi_parallel: Count = "1" ["includes" min "1" max "64"] { Own }
         "How many includes of one page, nested ones counted, may be fetched at the same time. They are delivered in the page's order; an include that is ready before its turn buffers at most 256 KB. 1 fetches them one after the other, as Varnish does.";
+    evict_by: Text = "requests" [""] { Own }
+        "The aim of eviction, if a store is full. requests: most requests are hits. bytes: most bytes are, so large objects in use stay. cost: the origin saves most time, so objects stay whose response began late. The time isn't known for objects that were stored by a former worker or are read back from a disk; they count as average ones.";
     experimental: Experimental = "none" [""] {}
         "Switches for experimental features.";
     feature: Feature = "+https_scheme,+validate_headers", 9: "none,+https_scheme,+validate_headers,+vcl_req_reset" [""] {}

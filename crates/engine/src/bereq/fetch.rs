@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use backend::{
     Backend, BackendConn, BackendFault, BodyStatus, ConnectOpts, OutgoingBody, OutgoingRequest, announced_length,
@@ -111,10 +112,19 @@ impl Bereq {
             return step;
         }
         let verdict = if self.kind.old_head().is_some() { self.ask_refresh().await } else { Ok(()) };
+        self.note_fetch_time();
         match verdict {
             Ok(()) => self.after_response().await,
             Err(step) => step,
         }
+    }
+
+    /// Tells the cache what the object costs: the time from the request to the head of the response.
+    fn note_fetch_time(&mut self) {
+        let Some(busy) = &self.fill.busy else { return };
+        let took = self.ask.times.received.since(self.ask.times.sent);
+        let took = Duration::try_from_secs_f64(took).unwrap_or_default();
+        busy.note_fetch_time(took, self.kind.kept_object());
     }
 
     /// Chooses a backend and exchanges heads with it; a stale pooled connection gets one more try.
