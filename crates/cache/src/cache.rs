@@ -541,17 +541,17 @@ impl CacheShared {
             return false;
         }
         *nukes_left -= 1;
-        let event = self.evict_one(store.id(), payer, needed);
+        let event = self.evict_one(store.id(), Some((payer, needed)));
         let has_gone = event.is_some();
         events.push(event.unwrap_or(CacheEvent::NothingToEvict));
         has_gone
     }
 
-    /// Evicts the object that should go next, for `needed` bytes of the tenant `payer`.
-    pub fn evict_one(&self, store: StoreId, payer: u16, needed: u64) -> Option<CacheEvent> {
+    /// Evicts the object that should go next, for so many bytes of the tenant `wanted`; `None`: for nobody.
+    pub fn evict_one(&self, store: StoreId, wanted: Option<(u16, u64)>) -> Option<CacheEvent> {
         let mut steps = 0;
         loop {
-            let Some(oc) = self.evictors[store as usize].victim(self.stores.get(store), payer, needed) else {
+            let Some(oc) = self.evictors[store as usize].victim(self.stores.get(store), wanted) else {
                 if self.adopt_for_room(&mut steps) {
                     continue;
                 }

@@ -168,10 +168,10 @@ impl Evictor {
         self.tenants.count(oc.tenant(), |row| row.counters().bytes.sub(bytes));
     }
 
-    /// Takes out the object that should go next, for `needed` bytes of the tenant `payer`; one in use isn't chosen, since
+    /// Takes out the object that should go next, for so many bytes of the tenant `wanted`; one in use isn't chosen, since
     /// its bytes would stay. The store's home hears of those that are asked for.
-    pub fn victim(&self, store: &Store, payer: u16, needed: u64) -> Option<Arc<Objcore>> {
-        let victim = self.inner.lock().victim(store, payer, needed, self.main)?;
+    pub fn victim(&self, store: &Store, wanted: Option<(u16, u64)>) -> Option<Arc<Objcore>> {
+        let victim = self.inner.lock().victim(store, wanted, self.main)?;
         self.note_removed(&victim);
         Some(victim)
     }
@@ -181,7 +181,7 @@ impl Evictor {
     pub fn is_before_next(&self, uses: u32, payer: u16, needed: u64) -> bool {
         let inner = self.inner.lock();
         let of = |oc: &Objcore| u32::from(Worth::of(oc).uses) + u32::from(oc.freq());
-        match inner.heaviest(payer, needed) {
+        match inner.heaviest(Some((payer, needed))) {
             Some(tenant) if tenant == payer => {
                 let first = inner.queues[usize::from(tenant)].items.first();
                 first.is_none_or(|first| of(&first.oc) < uses)
@@ -236,14 +236,16 @@ impl Inner {
         item
     }
 
-    /// The tenant that makes room for `needed` bytes of `payer`: itself, if it would then hold as much for its share as any.
-    /// `None`: no object can go, or `payer` would hold more than any that can make room.
-    fn heaviest(&self, payer: u16, needed: u64) -> Option<u16> {
+    /// The tenant that makes room for the bytes of the tenant `wanted`: itself, if it would then hold as much for its share
+    /// as any. If nobody wants them because memory is short, the one that holds the most makes room.
+    /// `None`: no object can go, or the tenant would hold more than any that can make room.
+    fn heaviest(&self, wanted: Option<(u16, u64)>) -> Option<u16> {
         if let [load] = self.loads[..] {
             return (load > 0).then_some(NO_TENANT);
         }
         let (at, &most) = self.loads.iter().enumerate().max_by_key(|(_, load)| **load)?;
-        let Some(queue) = self.queues.get(usize::from(payer)) else { return (most > 0).then_some(at as u16) };
+        let payer = wanted.and_then(|(payer, needed)| Some((payer, needed, self.queues.get(usize::from(payer))?)));
+        let Some((payer, needed, queue)) = payer else { return (most > 0).then_some(at as u16) };
         let after = queue.load(needed);
         if self.loads[usize::from(payer)] > 0 && after >= most {
             return Some(payer);
@@ -251,13 +253,13 @@ impl Inner {
         (most > 0 && after <= most).then_some(at as u16)
     }
 
-    fn victim(&mut self, store: &Store, payer: u16, needed: u64, main: &Main) -> Option<Arc<Objcore>> {
+    fn victim(&mut self, store: &Store, wanted: Option<(u16, u64)>, main: &Main) -> Option<Arc<Objcore>> {
         let mut tries = MAX_TRIES;
         let mut passed_over = Vec::new();
         let mut victim = None;
         while tries > 0
             && victim.is_none()
-            && let Some(tenant) = self.heaviest(payer, needed)
+            && let Some(tenant) = self.heaviest(wanted)
         {
             match self.queues[usize::from(tenant)].find_victim(store, &mut tries, main) {
                 true => victim = Some(self.take(tenant, 0)),

@@ -8,7 +8,6 @@ use storage::StoreId;
 use crate::cache::{Cache, CacheShared};
 use crate::events::CacheEvent;
 use crate::objcore::ObjcoreStage;
-use crate::tenants::NO_TENANT;
 
 impl Cache {
     /// From now on objects of stores without a limit can be evicted, too: those that are there and those to come.
@@ -35,7 +34,7 @@ impl Cache {
         let goal = store.used_bytes().saturating_sub(bytes);
         let mut went = 0;
         while went < most && store.used_bytes() > goal {
-            let Some(event) = shared.evict_one(store.id(), NO_TENANT, 0) else { break };
+            let Some(event) = shared.evict_one(store.id(), None) else { break };
             log(event);
             went += 1;
         }

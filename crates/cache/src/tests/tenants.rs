@@ -196,6 +196,17 @@ fn an_object_larger_than_a_share_takes_no_room_from_those_below_theirs() {
     assert!(kit.flood(0, 1_500_000).is_some());
 }
 
+#[test]
+fn short_memory_is_taken_from_tenants_whatever_a_fetch_without_one_holds() {
+    let kit = Kit::calm();
+    let mut busy = busy_of(kit.look("/none"));
+    let (store, attrs) = (kit.cache.stores().all()[0].clone(), kit.attrs(1e6, 0.0, 0.0, ObjectFlags::NONE));
+    busy.set_head(&store, HEAD, None, &attrs, &[]).unwrap();
+    busy.append(&vec![b'x'; 400_000]).unwrap();
+    assert_eq!(kit.cache.evict(0, u64::MAX, 3, &mut |_| {}), 3);
+    assert_eq!(kit.main.tenant_limited.get(), 0);
+}
+
 /// Draws from `0..n`, the first the most often.
 struct Zipf(Vec<f64>);
 
