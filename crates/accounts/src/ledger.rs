@@ -111,6 +111,16 @@ pub enum Payer {
     Budget(Admission),
 }
 
+/// The end of a fetch.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FetchEnd {
+    /// Seconds of waiting for the origin.
+    pub waited: f64,
+    pub bytes: u64,
+    /// The origin couldn't be reached, or its response was an error of the server (5xx).
+    pub has_failed: bool,
+}
+
 /// Requests and charges of all clients, also of those whose accounts have made room.
 #[derive(Clone, Copy, Default)]
 struct Total {
@@ -241,15 +251,15 @@ impl Ledger {
         self.tell_groups(caller, news);
     }
 
-    /// A fetch for the client has ended, after `waited` seconds. Returns the seconds of the origin's time that it counts for.
-    pub fn charge(&mut self, caller: &Caller, waited: f64, bytes: u64, payer: Payer, now: Mono) -> f64 {
+    /// A fetch for the client has ended. Returns the seconds of the origin's time that it counts for.
+    pub fn charge(&mut self, caller: &Caller, end: FetchEnd, payer: Payer, now: Mono) -> f64 {
         self.tell_time(now);
-        let origin_seconds = self.pace.count(waited, now);
+        let origin_seconds = self.pace.count(end, payer, now);
         self.total.origin_seconds += origin_seconds;
         for level in Level::ALL {
             let Some(account) = self.accounts.open(caller, level) else { continue };
             account.origin_seconds += origin_seconds as f32;
-            account.bytes += bytes as f32;
+            account.bytes += end.bytes as f32;
         }
         match payer {
             Payer::Budget(admission) => {

@@ -28,7 +28,7 @@ pub use account::{Level, LevelCosts};
 pub use budget::{Admission, CrawlBudget, Overdrawn};
 pub use caller::{Agents, Caller, CallerIds};
 pub use label::Label;
-pub use ledger::{Ledger, LedgerSettings, Payer, TopAccounts};
+pub use ledger::{FetchEnd, Ledger, LedgerSettings, Payer, TopAccounts};
 pub use shape::{Ask, Origin, Shape};
 pub use verdict::{BotClass, Reason, Verdict};
 

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The time that a fetch takes when nothing waits. A fetch that waits in the origin's queue seems to use the origin for as long as it waits,
-//! and a hundred may wait at once. So no fetch counts for more than a few times the usual time.
+//! and a hundred may wait at once. So no fetch counts for more than a few times the usual time. A fetch that fails counts for the usual time
+//! at least: an origin that is too busy refuses at once, and crawlers would pay nothing for it.
+//!
+//! Readers' fetches alone say what is usual, else a crawler of cheap pages would get expensive ones at their price.
 
 use base::Mono;
+
+use crate::ledger::{FetchEnd, Payer};
 
 /// The usual time is the one below which this part of the fetches stays.
 const PART: f64 = 0.75;
@@ -31,15 +36,25 @@ impl OriginPace {
         OriginPace { usual: 0.0, fetches: 0, rise: 0.0, at: now }
     }
 
-    /// The seconds that a fetch of `seconds` counts for.
-    pub fn count(&mut self, seconds: f64, now: Mono) -> f64 {
+    /// The seconds that a fetch counts for.
+    pub fn count(&mut self, end: FetchEnd, payer: Payer, now: Mono) -> f64 {
+        let most = if self.fetches == 0 { f64::INFINITY } else { self.usual * TIMES };
+        let least = if end.has_failed { self.usual } else { 0.0 };
+        let counted = end.waited.clamp(least, most);
+        let is_first = self.fetches < FIRST;
+        let is_usual = payer == Payer::Readers || (is_first && payer == Payer::Nobody);
+        if is_usual && !end.has_failed {
+            self.learn(end.waited, is_first, now);
+        }
+        counted
+    }
+
+    fn learn(&mut self, seconds: f64, is_first: bool, now: Mono) {
         if self.fetches == 0 {
             self.usual = seconds;
         }
         self.rise = (self.rise + now.since(self.at).max(0.0) * RISE).min(MOST_RISE);
         self.at = now;
-        let counted = seconds.min(self.usual * TIMES);
-        let is_first = self.fetches < FIRST;
         let step = if is_first { STEPS.0 } else { STEPS.1 };
         if seconds > self.usual {
             let rise = if is_first { step * PART } else { (step * PART).min(self.rise) };
@@ -50,7 +65,6 @@ impl OriginPace {
         }
         self.usual = self.usual.max(1e-4);
         self.fetches = self.fetches.saturating_add(1);
-        counted
     }
 }
 
@@ -58,10 +72,39 @@ impl OriginPace {
 mod tests {
     use super::*;
 
+    fn end(waited: f64) -> FetchEnd {
+        FetchEnd { waited, ..FetchEnd::default() }
+    }
+
     /// The seconds that a hundred fetches a second count for, each of which takes `each`.
     fn count(pace: &mut OriginPace, from: f64, seconds: u32, each: f64) -> f64 {
+        count_of(pace, from, seconds, end(each), Payer::Readers)
+    }
+
+    fn count_of(pace: &mut OriginPace, from: f64, seconds: u32, each: FetchEnd, payer: Payer) -> f64 {
         let times = (0..seconds * 100).map(|n| Mono(from + f64::from(n) / 100.0));
-        times.map(|now| pace.count(each, now)).sum()
+        times.map(|now| pace.count(each, payer, now)).sum()
+    }
+
+    #[test]
+    fn an_origin_that_refuses_at_once_lowers_no_price() {
+        let mut pace = OriginPace::new(Mono(0.0));
+        count(&mut pace, 0.0, 60, 0.02);
+        let refused = FetchEnd { waited: 0.0002, has_failed: true, ..FetchEnd::default() };
+        for payer in [Payer::Readers, Payer::Nobody] {
+            let counted = count_of(&mut pace, 60.0, 60, refused, payer) / 6000.0;
+            assert!((counted - 0.02).abs() < 1e-6, "{payer:?}: {counted}");
+        }
+        assert!((pace.count(end(1.0), Payer::Readers, Mono(120.0)) - 0.06).abs() < 1e-6);
+    }
+
+    #[test]
+    fn cheap_pages_of_crawlers_lower_no_price() {
+        let mut pace = OriginPace::new(Mono(0.0));
+        count(&mut pace, 0.0, 60, 0.02);
+        let cheap = count_of(&mut pace, 60.0, 60, end(0.0002), Payer::Nobody) / 6000.0;
+        assert!((cheap - 0.0002).abs() < 1e-9);
+        assert!((pace.count(end(1.0), Payer::Nobody, Mono(120.0)) - 0.06).abs() < 1e-6);
     }
 
     #[test]
@@ -79,14 +122,14 @@ mod tests {
         let mut pace = OriginPace::new(Mono(0.0));
         count(&mut pace, 0.0, 60, 0.02);
         count(&mut pace, 60.0, 900, 0.4);
-        assert!((pace.count(0.4, Mono(960.0)) - 0.4).abs() < 1e-9);
+        assert!((pace.count(end(0.4), Payer::Readers, Mono(960.0)) - 0.4).abs() < 1e-9);
     }
 
     #[test]
     fn the_first_fetches_decide_quickly() {
         let mut pace = OriginPace::new(Mono(0.0));
-        pace.count(0.001, Mono(0.0));
+        pace.count(end(0.001), Payer::Readers, Mono(0.0));
         count(&mut pace, 0.0, 1, 0.3);
-        assert!((pace.count(0.3, Mono(1.0)) - 0.3).abs() < 1e-9);
+        assert!((pace.count(end(0.3), Payer::Readers, Mono(1.0)) - 0.3).abs() < 1e-9);
     }
 }

@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use base::Mono;
 
-use crate::{Agents, Ask, BotClass, Caller, CallerIds, Ledger, LedgerSettings, Level, Origin, Payer, Reason, Shape};
+use crate::{
+    Agents, Ask, BotClass, Caller, CallerIds, FetchEnd, Ledger, LedgerSettings, Level, Origin, Payer, Reason, Shape,
+};
 
 const HISTORIES: u64 = 200;
 /// A reason that leads to the crawlers' budget, or a verified bot's.
@@ -38,6 +40,10 @@ impl Draw {
     }
 }
 
+fn end(waited: f64) -> FetchEnd {
+    FetchEnd { waited, ..FetchEnd::default() }
+}
+
 struct World {
     ledger: Ledger,
     cached: HashMap<u64, f64>,
@@ -63,13 +69,13 @@ impl World {
         let object = Draw(page).next();
         let ask = Ask { object, shape };
         let now = Mono(self.now);
-        let end = self.cached.get(&object).copied();
-        if end.is_some_and(|end| end > self.now) {
+        let until = self.cached.get(&object).copied();
+        if until.is_some_and(|until| until > self.now) {
             self.ledger.hits(caller, [ask], now);
             return false;
         }
         let verdict = self.ledger.judge(caller, ask, now);
-        if self.enforces && end.is_some_and(|end| verdict.takes_stale(self.now - end)) {
+        if self.enforces && until.is_some_and(|until| verdict.takes_stale(self.now - until)) {
             self.ledger.hits(caller, [ask], now);
             return false;
         }
@@ -85,8 +91,9 @@ impl World {
             false => None,
         };
         self.fetched += 1;
+        let payer = admission.map_or(payer, Payer::Budget);
         self.ledger.miss(caller, ask, now);
-        self.ledger.charge(caller, 0.02, 10_000, admission.map_or(payer, Payer::Budget), now);
+        self.ledger.charge(caller, end(0.02), payer, now);
         self.cached.insert(object, self.now + self.ttl);
         match admission {
             Some(admission) => admission.wait > 0.0,
@@ -408,7 +415,7 @@ fn verified_bots_together_use_no_more_than_a_few() {
         for bot in &bots {
             let now = Mono(f64::from(second));
             if let Ok(admission) = ledger.reserve(bot, &ANY, now) {
-                ledger.charge(bot, 0.1, 0, Payer::Budget(admission), now);
+                ledger.charge(bot, end(0.1), Payer::Budget(admission), now);
                 fetches += 1;
             }
         }
@@ -423,7 +430,7 @@ fn costs_are_charged_to_all_accounts_and_fade() {
     let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
     let caller = caller_with(0xc000_0201, b"Examplebot/2");
     ledger.miss(&caller, 1, Mono(0.0));
-    ledger.charge(&caller, 4.0, 1000, Payer::Readers, Mono(0.0));
+    ledger.charge(&caller, end(4.0), Payer::Readers, Mono(0.0));
     for (level, name) in [(Level::Client, "192.0.2.1"), (Level::Prefix, "192.0.2.0/24"), (Level::Bot, "Examplebot")] {
         let top = ledger.top(level, 9, Mono(0.0));
         assert_eq!((top.len(), top[0].name.to_string(), top[0].origin_seconds), (1, name.to_owned(), 4.0));
@@ -570,7 +577,7 @@ fn a_crawl_that_begins_is_no_income_of_its_budget() {
         let (caller, ask) = (caller_at(0x2000_0000 + n * 3), Draw(n.into()).next());
         let payer = ledger.judge(&caller, ask, Mono(0.0)).payer();
         ledger.miss(&caller, ask, Mono(0.0));
-        ledger.charge(&caller, 0.1, 0, payer, Mono(0.0));
+        ledger.charge(&caller, end(0.1), payer, Mono(0.0));
     }
     let level = ledger.budget_level(&caller_at(1), Mono(60.0));
     assert!(level - before < 0.2, "{before} grows to {level} s within a minute");
@@ -610,7 +617,7 @@ fn a_full_queue_of_the_origin_is_no_income_of_crawlers() {
     let mut ledger = Ledger::new(LedgerSettings { least: 0.001, ..LedgerSettings::default() }, Mono(0.0));
     let mut charge = |from: u32, seconds: u32, waited: f64| {
         let times = (from * 20..(from + seconds) * 20).map(|n| Mono(f64::from(n) / 20.0));
-        times.map(|now| ledger.charge(&reader(1), waited, 0, Payer::Readers, now)).sum::<f64>()
+        times.map(|now| ledger.charge(&reader(1), end(waited), Payer::Readers, now)).sum::<f64>()
     };
     assert!((charge(0, 60, 0.02) - 24.0).abs() < 0.1);
     let counted = charge(60, 30, 10.0);
@@ -639,7 +646,7 @@ fn the_total_counts_clients_whose_accounts_have_made_room() {
     for n in 0..600u32 {
         let caller = caller_with(0x0a01_0000 + n, format!("Browser/{n}").as_bytes());
         ledger.miss(&caller, Draw(n.into()).next(), Mono(0.0));
-        ledger.charge(&caller, 0.02, 0, Payer::Readers, Mono(0.0));
+        ledger.charge(&caller, end(0.02), Payer::Readers, Mono(0.0));
     }
     let (requests, seconds) = ledger.total(Mono(0.0));
     assert!((requests - 600.0).abs() < 1e-6 && (seconds - 12.0).abs() < 1e-6, "{requests} {seconds}");

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use accounts::{Agents, Ask, BotClass, Caller, CallerIds, Ledger, LedgerSettings, Overdrawn, Payer, Verdict};
+use accounts::{Agents, Ask, BotClass, Caller, CallerIds, FetchEnd, Ledger, LedgerSettings, Overdrawn, Payer, Verdict};
 use base::Mono;
 use base::lock::Mutex;
 use cache::Digest;
@@ -217,15 +217,16 @@ impl FetchCharge {
         matches!(self.payer, Payer::Budget(_))
     }
 
-    pub fn end(mut self, bytes: u64) {
-        self.settle(bytes);
+    /// `has_failed`: as [`FetchEnd`] says.
+    pub fn end(mut self, bytes: u64, has_failed: bool) {
+        self.settle(bytes, has_failed);
     }
 
-    fn settle(&mut self, bytes: u64) {
+    fn settle(&mut self, bytes: u64, has_failed: bool) {
         let engine = &self.sess.engine;
         let now = engine.clock.mono();
         let payer = std::mem::replace(&mut self.payer, Payer::Nobody);
-        let Some(seconds) = self.waited.take() else {
+        let Some(waited) = self.waited.take() else {
             if let Payer::Budget(admission) = payer {
                 engine.requests.bots.with(|ledger| ledger.cancel(&self.caller, admission, now));
             }
@@ -233,7 +234,8 @@ impl FetchCharge {
         };
         let is_crawl = matches!(payer, Payer::Budget(_));
         let counter = if is_crawl { &engine.main.bot_crawl_time } else { &engine.main.bot_reader_time };
-        let counted = engine.requests.bots.with(|ledger| ledger.charge(&self.caller, seconds, bytes, payer, now));
+        let end = FetchEnd { waited, bytes, has_failed };
+        let counted = engine.requests.bots.with(|ledger| ledger.charge(&self.caller, end, payer, now));
         counter.add((counted.unwrap_or_default() * 1e6) as u64);
     }
 }
@@ -241,7 +243,7 @@ impl FetchCharge {
 impl Drop for FetchCharge {
     fn drop(&mut self) {
         if self.waited.is_some() || self.is_crawl() {
-            self.settle(0);
+            self.settle(0, true);
         }
     }
 }

@@ -12,7 +12,9 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use accesslog::{AccessEntry, EntryClock, Handling};
-use accounts::{Agents, Ask, BotClass, Caller, CallerIds, Ledger, LedgerSettings, Origin, Payer, Shape, Verdict};
+use accounts::{
+    Agents, Ask, BotClass, Caller, CallerIds, FetchEnd, Ledger, LedgerSettings, Origin, Payer, Shape, Verdict,
+};
 use base::Mono;
 
 use crate::case::{CacheRules, Pass};
@@ -139,7 +141,8 @@ impl BotsTally {
             BotsStep::Refused => ledger.refused(caller, ask, now),
             BotsStep::Served | BotsStep::Waited => {
                 ledger.miss(caller, ask, now);
-                ledger.charge(caller, seconds, entry.bytes.unwrap_or(0), payer, now);
+                let end = FetchEnd { waited: seconds, bytes: entry.bytes.unwrap_or(0), has_failed: false };
+                ledger.charge(caller, end, payer, now);
                 if pass.is_none_or(|pass| pass == Pass::Status) {
                     self.copies.keep(object, now.0 + plan.ttl);
                 }

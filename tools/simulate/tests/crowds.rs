@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-use accounts::{Agents, Ask, BotClass, Caller, CallerIds, Ledger, LedgerSettings, Origin, Payer, Shape};
+use accounts::{Agents, Ask, BotClass, Caller, CallerIds, FetchEnd, Ledger, LedgerSettings, Origin, Payer, Shape};
 use base::Mono;
 
 const HISTORIES: u64 = 20;
@@ -114,7 +114,8 @@ impl World {
         };
         met.fetched += 1;
         self.ledger.miss(caller, ask, now);
-        self.ledger.charge(caller, COST, 10_000, payer, now);
+        let end = FetchEnd { waited: COST, bytes: 10_000, ..FetchEnd::default() };
+        self.ledger.charge(caller, end, payer, now);
         self.cached.insert(page, self.now + TTL);
     }
 

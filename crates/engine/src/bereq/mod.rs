@@ -154,7 +154,7 @@ impl Bereq {
         self.leave_class();
         let acct = self.ask.acct;
         if let Some(charge) = self.requester.turn.charge.take() {
-            charge.end(acct.beresp_body);
+            charge.end(acct.beresp_body, self.ask.tries.has_failed());
         }
         self.log
             .record(Tag::BereqAcct)

@@ -143,6 +143,11 @@ impl Tries {
         self.status != 0
     }
 
+    /// True if there was no response, or a server's error.
+    pub fn has_failed(&self) -> bool {
+        !self.has_status() || self.status % 1000 >= 500
+    }
+
     pub fn may_reconnect(&self) -> bool {
         self.refusal.is_none() && self.reconnects
     }
