@@ -15,6 +15,9 @@ use crate::pressure::{Pressure, PressureLimits};
 use crate::shape::{Ask, Shape};
 use crate::verdict::{BotClass, CRAWLS, Crowd, KNOWN, Reason, USUAL_SHARE, Verdict};
 
+/// The most that groups add to the share of solo requests that is assumed of a client with requests of its own. While crawlers press, nearly all
+/// requests of the groups are theirs, and a reader who has just become known would be taken for one of them.
+const ASSUMED_SHARE: f32 = 0.2;
 /// Weight, in requests, of what is assumed of a client before its own requests, of a group, and of all newcomers.
 const ASSUMED: (f32, f32, f32) = (6.0, 32.0, 64.0);
 const NEWCOMERS: f32 = 512.0;
@@ -25,6 +28,8 @@ const UNTOLD: f32 = 64.0;
 /// Newcomers are held only while they press, all together and those with requests of the same shape.
 const PRESSED: PressureLimits = PressureLimits { begins: 0.5, ends: 0.25 };
 const PRESSED_SHAPE: PressureLimits = PressureLimits { begins: 0.75, ends: 0.7 };
+/// Fetches in progress that no reader is known to want, from which on a crawl crowds the origin: so many, and a multiple of those of readers.
+const CROWDED: (f64, f64) = (8.0, 2.0);
 const WALKED: usize = 8;
 /// Sets of accounts of one step of a search for the most expensive ones.
 const TOP_STEP: usize = 64;
@@ -71,6 +76,8 @@ pub struct Ledger {
     pressure: Pressure,
     shape_pressure: [Pressure; Shape::COUNT],
     pace: OriginPace,
+    /// Fetches in progress that no reader is known to want.
+    unproven: u32,
     crawl: CrawlBudget,
     /// Fetches of objects that several refused clients wanted, so that a crowd doesn't queue behind crawlers.
     crowds: CrawlBudget,
@@ -175,6 +182,7 @@ impl Ledger {
             pressure: Pressure::new(PRESSED, now),
             shape_pressure: std::array::from_fn(|_| Pressure::new(PRESSED_SHAPE, now)),
             pace: OriginPace::new(now),
+            unproven: 0,
             crawl: CrawlBudget::new(share, least, patience, now),
             crowds: CrawlBudget::new(share, least, patience, now),
             verified: HashMap::new(),
@@ -217,9 +225,12 @@ impl Ledger {
         self.count(caller, requests, Evidence { requests: counted, solo: 0.0 });
     }
 
-    /// The client's request needs the origin, and is served.
-    pub fn miss(&mut self, caller: &Caller, ask: impl Into<Ask>, now: Mono) {
+    /// The client's request needs the origin, and is served. A fetch begins, which [`Ledger::charge`] or [`Ledger::cancel`] ends.
+    pub fn miss(&mut self, caller: &Caller, ask: impl Into<Ask>, payer: Payer, now: Mono) {
         self.tell_time(now);
+        if payer != Payer::Readers {
+            self.unproven = self.unproven.saturating_add(1);
+        }
         let (ask, client) = (ask.into(), self.client(caller));
         let evidence = self.ask(ask, caller, client, client.course(), now);
         if self.count(caller, 1.0, evidence).solo > 0.0 {
@@ -261,6 +272,9 @@ impl Ledger {
             account.origin_seconds += origin_seconds as f32;
             account.bytes += end.bytes as f32;
         }
+        if payer != Payer::Readers {
+            self.unproven = self.unproven.saturating_sub(1);
+        }
         match payer {
             Payer::Budget(admission) => {
                 self.budget(caller, admission.is_of_crowd, now).settle(admission.reserved, origin_seconds);
@@ -285,8 +299,14 @@ impl Ledger {
         Ok(Admission { is_of_crowd, ..admission })
     }
 
-    pub fn cancel(&mut self, caller: &Caller, admission: Admission, now: Mono) {
-        self.budget(caller, admission.is_of_crowd, now).cancel(admission.reserved);
+    /// A fetch that [`Ledger::miss`] was told of doesn't begin.
+    pub fn cancel(&mut self, caller: &Caller, payer: Payer, now: Mono) {
+        if payer != Payer::Readers {
+            self.unproven = self.unproven.saturating_sub(1);
+        }
+        if let Payer::Budget(admission) = payer {
+            self.budget(caller, admission.is_of_crowd, now).cancel(admission.reserved);
+        }
     }
 
     /// Seconds of the origin's time that the client's budget has now; negative if they were used in advance.
@@ -326,7 +346,8 @@ impl Ledger {
         let (mut was_crawl, mut known) = (false, 0.0);
         if let Some(account) = self.accounts.find(client) {
             was_crawl = account.is_crawl;
-            share = blend(account, ASSUMED.0, share);
+            let assumed = if caller.bot().is_some() { share } else { share.min(ASSUMED_SHARE) };
+            share = blend(account, ASSUMED.0, assumed);
             known = (account.judged / KNOWN).min(1.0);
             if account.judged >= ASSUMED.0 && !is_held {
                 reason = Reason::Own { solo: account.solo, requests: account.judged };
@@ -478,8 +499,9 @@ impl Ledger {
     }
 
     fn count_pressure(&mut self, shape: Shape, is_solo: bool, now: Mono) {
-        self.pressure.count(is_solo, now);
-        self.shape_pressure[shape.index()].count(is_solo, now);
+        let is_crowded = f64::from(self.unproven) >= CROWDED.0 + CROWDED.1 * self.crawl.readers_at_a_time();
+        self.pressure.count(is_solo, is_crowded, now);
+        self.shape_pressure[shape.index()].count(is_solo, is_crowded, now);
     }
 
     fn budget(&mut self, caller: &Caller, is_of_crowd: bool, now: Mono) -> &mut CrawlBudget {

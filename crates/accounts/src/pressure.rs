@@ -4,10 +4,11 @@
 
 use base::Mono;
 
-/// Seconds over which requests are averaged.
-const AVERAGED: f64 = 30.0;
-/// Solo requests per second of newcomers below which there is no pressure.
-const LEAST: f64 = 1.0;
+/// Seconds over which requests are averaged: usually, and while the origin has many fetches of newcomers and crawlers at a time. A crawl that
+/// begins would fill the origin's queue before it shows in an average of half a minute.
+const AVERAGED: (f64, f64) = (30.0, 1.0);
+/// Solo requests per second of newcomers below which there is no pressure, by both averages.
+const LEAST: (f64, f64) = (1.0, 12.0);
 
 /// Solo requests of newcomers, as a multiple of all other requests, at which pressure begins and ends.
 #[derive(Clone, Copy, Debug)]
@@ -20,40 +21,64 @@ pub(crate) struct PressureLimits {
 pub(crate) struct Pressure {
     limits: PressureLimits,
     at: Mono,
+    usual: Requests,
+    brief: Requests,
+}
+
+/// Requests, faded over some seconds, and whether they press.
+#[derive(Clone, Copy, Debug, Default)]
+struct Requests {
     solo: f64,
     others: f64,
     is_on: bool,
 }
 
-impl Pressure {
-    pub fn new(limits: PressureLimits, now: Mono) -> Self {
-        Pressure { limits, at: now, solo: 0.0, others: 0.0, is_on: false }
+impl Requests {
+    fn faded(self, passed: f64, seconds: f64) -> Self {
+        let factor = (-passed.max(0.0) / seconds).exp();
+        Requests { solo: self.solo * factor, others: self.others * factor, is_on: self.is_on }
     }
 
-    /// Counts a request, whether it is served or not. `is_solo`: a newcomer's, for an object that nobody else wants.
-    pub fn count(&mut self, is_solo: bool, now: Mono) {
+    fn count(&mut self, is_solo: bool) {
+        if is_solo { self.solo += 1.0 } else { self.others += 1.0 }
+    }
+
+    fn judge(&mut self, limits: PressureLimits, least: f64, may_begin: bool) {
+        let times = if self.is_on { limits.ends } else { limits.begins };
+        self.is_on = (self.is_on || may_begin) && self.solo > least && self.solo > times * self.others;
+    }
+}
+
+impl Pressure {
+    pub fn new(limits: PressureLimits, now: Mono) -> Self {
+        Pressure { limits, at: now, usual: Requests::default(), brief: Requests::default() }
+    }
+
+    /// Counts a request, whether it is served or not. `is_solo`: a newcomer's, for an object that nobody else wants. `is_crowded`: the origin
+    /// has many fetches of newcomers and crawlers in progress.
+    pub fn count(&mut self, is_solo: bool, is_crowded: bool, now: Mono) {
         let passed = now.since(self.at);
         if passed > 0.0 {
-            let factor = (-passed / AVERAGED).exp();
-            (self.solo, self.others, self.at) = (self.solo * factor, self.others * factor, now);
+            (self.usual, self.brief) = (self.usual.faded(passed, AVERAGED.0), self.brief.faded(passed, AVERAGED.1));
+            self.at = now;
         }
-        if is_solo {
-            self.solo += 1.0
-        } else {
-            self.others += 1.0
-        }
-        let times = if self.is_on { self.limits.ends } else { self.limits.begins };
-        self.is_on = self.solo > LEAST * AVERAGED && self.solo > times * self.others;
+        self.usual.count(is_solo);
+        self.brief.count(is_solo);
+        self.usual.judge(self.limits, LEAST.0 * AVERAGED.0, true);
+        self.brief.judge(self.limits, LEAST.1 * AVERAGED.1, is_crowded);
     }
 
     pub fn is_on(&self) -> bool {
-        self.is_on
+        self.usual.is_on || self.brief.is_on
     }
 
-    /// Newcomers' solo requests of the latest half minute, and all other requests.
-    pub fn counts(&self, now: Mono) -> (f64, f64) {
-        let factor = (-now.since(self.at).max(0.0) / AVERAGED).exp();
-        (self.solo * factor, self.others * factor)
+    /// Newcomers' solo requests, all other requests, and the seconds over which they are averaged.
+    pub fn counts(&self, now: Mono) -> (f64, f64, f64) {
+        let passed = now.since(self.at);
+        let is_brief = self.brief.is_on && !self.usual.is_on;
+        let (requests, seconds) = if is_brief { (self.brief, AVERAGED.1) } else { (self.usual, AVERAGED.0) };
+        let requests = requests.faded(passed, seconds);
+        (requests.solo, requests.others, seconds)
     }
 }
 
@@ -67,8 +92,8 @@ mod tests {
     fn is_on(pressure: &mut Pressure, from: f64, solo: u32, others: u32) -> bool {
         for step in 0..60 {
             let now = Mono(from + f64::from(step));
-            (0..others).for_each(|_| pressure.count(false, now));
-            (0..solo).for_each(|_| pressure.count(true, now));
+            (0..others).for_each(|_| pressure.count(false, false, now));
+            (0..solo).for_each(|_| pressure.count(true, false, now));
         }
         pressure.is_on()
     }
@@ -85,7 +110,32 @@ mod tests {
     #[test]
     fn few_requests_press_nobody() {
         let mut pressure = Pressure::new(LIMITS, Mono(0.0));
-        (0..100).for_each(|n| pressure.count(true, Mono(1000.0 + f64::from(n) * 1.1)));
+        (0..100).for_each(|n| pressure.count(true, false, Mono(1000.0 + f64::from(n) * 1.1)));
         assert!(!pressure.is_on());
+    }
+
+    /// Readers for a minute, then crawlers beside them, `solo` requests a second. Returns the requests of crawlers until there is pressure.
+    fn solo_until_pressed(solo: u32, others: u32, is_crowded: bool) -> u32 {
+        let mut pressure = Pressure::new(LIMITS, Mono(0.0));
+        is_on(&mut pressure, 0.0, 0, others);
+        let mut counted = 0;
+        while !pressure.is_on() && counted < 10_000 {
+            let now = Mono(60.0 + f64::from(counted) / f64::from(solo));
+            pressure.count(true, is_crowded, now);
+            (0..others * counted / solo - others * counted.saturating_sub(1) / solo)
+                .for_each(|_| pressure.count(false, is_crowded, now));
+            counted += 1;
+        }
+        counted
+    }
+
+    #[test]
+    fn a_crawl_that_crowds_the_origin_is_noticed_at_once() {
+        let (crowded, idle) = (solo_until_pressed(270, 40, true), solo_until_pressed(270, 40, false));
+        assert!(
+            (12..40).contains(&crowded) && idle > 500,
+            "{crowded} requests, {idle} while the origin has few fetches"
+        );
+        assert!(solo_until_pressed(10, 40, true) == 10_000, "few requests press nobody");
     }
 }

@@ -3,12 +3,15 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
 
 use base::Mono;
 
 use crate::{
     Agents, Ask, BotClass, Caller, CallerIds, FetchEnd, Ledger, LedgerSettings, Level, Origin, Payer, Reason, Shape,
 };
+
+mod queue;
 
 const HISTORIES: u64 = 200;
 /// A reason that leads to the crawlers' budget, or a verified bot's.
@@ -92,7 +95,7 @@ impl World {
         };
         self.fetched += 1;
         let payer = admission.map_or(payer, Payer::Budget);
-        self.ledger.miss(caller, ask, now);
+        self.ledger.miss(caller, ask, payer, now);
         self.ledger.charge(caller, end(0.02), payer, now);
         self.cached.insert(object, self.now + self.ttl);
         match admission {
@@ -209,8 +212,8 @@ fn pages_that_others_want_later_pardon_only_what_was_counted() {
     let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
     let crawler = caller_at(0xc000_0201);
     let object = |n: u64| Draw(n).next();
-    (0..12).for_each(|n| ledger.miss(&crawler, object(n), Mono(1.0)));
-    (12..24).for_each(|n| ledger.miss(&crawler, object(n), Mono(n as f64)));
+    (0..12).for_each(|n| ledger.miss(&crawler, object(n), Payer::Readers, Mono(1.0)));
+    (12..24).for_each(|n| ledger.miss(&crawler, object(n), Payer::Readers, Mono(n as f64)));
     (1..12).for_each(|n| ledger.hits(&reader(n), [object(n)], Mono(30.0)));
     let shares = |ledger: &mut Ledger| {
         ledger
@@ -363,7 +366,7 @@ fn memory_stays_within_its_bound_and_readers_keep_their_accounts() {
     let before = ledger.bytes();
     for n in 0..400_000u64 {
         let agent = format!("Browser/{n}");
-        ledger.miss(&caller_with(n as u32 * 3, agent.as_bytes()), Draw(n).next(), Mono(2.0));
+        ledger.miss(&caller_with(n as u32 * 3, agent.as_bytes()), Draw(n).next(), Payer::Readers, Mono(2.0));
     }
     assert_eq!(ledger.bytes(), before);
     assert!(before <= LedgerSettings::default().bytes, "{before}");
@@ -429,7 +432,7 @@ fn verified_bots_together_use_no_more_than_a_few() {
 fn costs_are_charged_to_all_accounts_and_fade() {
     let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
     let caller = caller_with(0xc000_0201, b"Examplebot/2");
-    ledger.miss(&caller, 1, Mono(0.0));
+    ledger.miss(&caller, 1, Payer::Readers, Mono(0.0));
     ledger.charge(&caller, end(4.0), Payer::Readers, Mono(0.0));
     for (level, name) in [(Level::Client, "192.0.2.1"), (Level::Prefix, "192.0.2.0/24"), (Level::Bot, "Examplebot")] {
         let top = ledger.top(level, 9, Mono(0.0));
@@ -445,7 +448,7 @@ fn costs_are_charged_to_all_accounts_and_fade() {
 fn a_verdict_names_its_reason() {
     let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
     let crawler = caller_at(0xc000_0201);
-    (0..32u32).for_each(|n| ledger.miss(&crawler, Draw(n.into()).next(), Mono(n.into())));
+    (0..32u32).for_each(|n| ledger.miss(&crawler, Draw(n.into()).next(), Payer::Readers, Mono(n.into())));
     let own = ledger.judge(&crawler, 99, Mono(32.0)).to_string();
     assert_eq!(own, "crawl 1.00: nobody else asked for what 32 of the latest 32 requests fetched");
     let new = ledger.judge(&caller_at(0x0a00_0001), 99, Mono(32.0)).to_string();
@@ -562,7 +565,7 @@ fn groups_of_a_known_client_are_charged_with_all_of_its_hits() {
     let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
     let client = caller_at(0xc000_0201);
     (0..1000).for_each(|n| ledger.hits(&client, [Draw(n % 7).next()], Mono(1.0)));
-    ledger.miss(&client, 1, Mono(1.0));
+    ledger.miss(&client, 1, Payer::Readers, Mono(1.0));
     for level in [Level::Client, Level::Prefix, Level::Agent] {
         assert_eq!(ledger.top(level, 1, Mono(1.0))[0].requests, 1001.0, "{level:?}");
     }
@@ -576,7 +579,7 @@ fn a_crawl_that_begins_is_no_income_of_its_budget() {
     for n in 0..300u32 {
         let (caller, ask) = (caller_at(0x2000_0000 + n * 3), Draw(n.into()).next());
         let payer = ledger.judge(&caller, ask, Mono(0.0)).payer();
-        ledger.miss(&caller, ask, Mono(0.0));
+        ledger.miss(&caller, ask, Payer::Readers, Mono(0.0));
         ledger.charge(&caller, end(0.1), payer, Mono(0.0));
     }
     let level = ledger.budget_level(&caller_at(1), Mono(60.0));
@@ -632,7 +635,7 @@ fn a_full_queue_of_the_origin_is_no_income_of_crawlers() {
 fn a_look_at_a_client_makes_it_no_crawler() {
     let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
     let crawler = caller_at(0xc000_0201);
-    (0..20u32).for_each(|n| ledger.miss(&crawler, Draw(n.into()).next(), Mono(n.into())));
+    (0..20u32).for_each(|n| ledger.miss(&crawler, Draw(n.into()).next(), Payer::Readers, Mono(n.into())));
     assert_eq!(ledger.look(&crawler, 99, Mono(20.0)).class, BotClass::Crawl);
     let class = |ledger: &mut Ledger| ledger.top(Level::Client, 1, Mono(20.0))[0].class;
     assert_eq!(class(&mut ledger), Some(BotClass::Reader));
@@ -645,7 +648,7 @@ fn the_total_counts_clients_whose_accounts_have_made_room() {
     let mut ledger = Ledger::new(LedgerSettings { bytes: 64_000, ..LedgerSettings::default() }, Mono(0.0));
     for n in 0..600u32 {
         let caller = caller_with(0x0a01_0000 + n, format!("Browser/{n}").as_bytes());
-        ledger.miss(&caller, Draw(n.into()).next(), Mono(0.0));
+        ledger.miss(&caller, Draw(n.into()).next(), Payer::Readers, Mono(0.0));
         ledger.charge(&caller, end(0.02), Payer::Readers, Mono(0.0));
     }
     let (requests, seconds) = ledger.total(Mono(0.0));
@@ -659,7 +662,7 @@ fn the_total_counts_clients_whose_accounts_have_made_room() {
 fn hits_of_newcomers_and_crawlers_let_no_object_be_remembered_for_longer() {
     let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
     let object = Draw(1).next();
-    (1..3).for_each(|n| ledger.miss(&reader(n), object, Mono(1.0)));
+    (1..3).for_each(|n| ledger.miss(&reader(n), object, Payer::Readers, Mono(1.0)));
     ledger.hits(&reader(3), [object], Mono(5.0 * 3600.0));
     let verdict = ledger.look(&reader(4), object, Mono(8.0 * 3600.0));
     assert_ne!(verdict.reason, Reason::Shared, "{verdict}");

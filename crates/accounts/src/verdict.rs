@@ -51,8 +51,9 @@ pub enum Reason {
         solo: f32,
         requests: f32,
     },
-    /// The client is new, and held while new clients ask for more of what nobody else wants than others ask for anything: both numbers, of half a minute.
-    Pressure((f64, f64)),
+    /// The client is new, and held while new clients ask for more of what nobody else wants than others ask for anything: both numbers, and of how many
+    /// seconds they are.
+    Pressure((f64, f64, f64)),
     /// The client names itself a robot or has become known, and is judged by the newcomers of its group; without a group, by all.
     Newcomer {
         group: Option<Label>,
@@ -95,10 +96,10 @@ impl fmt::Display for Verdict {
             Reason::Own { solo, requests } => {
                 write!(f, "nobody else asked for what {solo:.0} of the latest {requests:.0} requests fetched")
             }
-            Reason::Pressure((solo, others)) => {
+            Reason::Pressure((solo, others, seconds)) => {
                 write!(
                     f,
-                    "new client; new clients made {solo:.0} requests for what nobody else asked for, beside {others:.0} others, in 30 s"
+                    "new client; new clients made {solo:.0} requests for what nobody else asked for, beside {others:.0} others, in {seconds:.0} s"
                 )
             }
             Reason::Newcomer { group, share } => {

@@ -225,10 +225,10 @@ impl FetchCharge {
     fn settle(&mut self, bytes: u64, has_failed: bool) {
         let engine = &self.sess.engine;
         let now = engine.clock.mono();
-        let payer = std::mem::replace(&mut self.payer, Payer::Nobody);
+        let payer = std::mem::replace(&mut self.payer, Payer::Readers);
         let Some(waited) = self.waited.take() else {
-            if let Payer::Budget(admission) = payer {
-                engine.requests.bots.with(|ledger| ledger.cancel(&self.caller, admission, now));
+            if payer != Payer::Readers {
+                engine.requests.bots.with(|ledger| ledger.cancel(&self.caller, payer, now));
             }
             return;
         };
@@ -242,7 +242,7 @@ impl FetchCharge {
 
 impl Drop for FetchCharge {
     fn drop(&mut self) {
-        if self.waited.is_some() || self.is_crawl() {
+        if self.waited.is_some() || self.payer != Payer::Readers {
             self.settle(0, true);
         }
     }
@@ -271,7 +271,7 @@ impl Bots {
             };
             match entry {
                 Err(_) => ledger.refused(&caller, ask, now),
-                Ok(_) => ledger.miss(&caller, ask, now),
+                Ok(payer) => ledger.miss(&caller, ask, payer, now),
             }
             Judged { caller, verdict, entry }
         })

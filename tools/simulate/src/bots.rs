@@ -140,7 +140,7 @@ impl BotsTally {
             BotsStep::Stale => ledger.hits(caller, [ask], now),
             BotsStep::Refused => ledger.refused(caller, ask, now),
             BotsStep::Served | BotsStep::Waited => {
-                ledger.miss(caller, ask, now);
+                ledger.miss(caller, ask, payer, now);
                 let end = FetchEnd { waited: seconds, bytes: entry.bytes.unwrap_or(0), has_failed: false };
                 ledger.charge(caller, end, payer, now);
                 if pass.is_none_or(|pass| pass == Pass::Status) {

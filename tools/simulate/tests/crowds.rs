@@ -113,7 +113,7 @@ impl World {
             },
         };
         met.fetched += 1;
-        self.ledger.miss(caller, ask, now);
+        self.ledger.miss(caller, ask, payer, now);
         let end = FetchEnd { waited: COST, bytes: 10_000, ..FetchEnd::default() };
         self.ledger.charge(caller, end, payer, now);
         self.cached.insert(page, self.now + TTL);
