@@ -62,10 +62,14 @@ impl Agents {
     }
 }
 
-/// User-Agents differ in their length, and in the version at their end.
+/// User-Agents differ in their length, in the version at their end, and in the system before it.
 fn place_of(text: &[u8]) -> usize {
-    let end = text.iter().rev().take(24).fold(0, |sum: usize, b| sum.wrapping_mul(31).wrapping_add((*b).into()));
-    (end ^ text.len()) % AGENTS
+    let eight = |back: usize| {
+        let end = text.len().saturating_sub(back);
+        text[..end].last_chunk::<8>().map_or(0, |eight| u64::from_le_bytes(*eight))
+    };
+    let mixed = (eight(0) ^ eight(8).rotate_left(24) ^ text.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as usize % AGENTS
 }
 
 /// A client, hashed once for all its requests.
@@ -73,6 +77,8 @@ fn place_of(text: &[u8]) -> usize {
 pub struct Caller {
     /// Keys of its accounts by [`Level`]; 0: it has none.
     pub(crate) keys: [u64; Level::COUNT],
+    /// The address as it was given, and in the form that accounts have.
+    given: IpAddr,
     address: IpAddr,
     network: u32,
     tls: Box<[u8]>,
@@ -83,7 +89,8 @@ pub struct Caller {
 impl Caller {
     pub fn new(agents: &mut Agents, ids: &CallerIds<'_>) -> Self {
         let seed = agents.seed;
-        let address = ids.address.unwrap_or(IpAddr::V4([0; 4].into())).to_canonical();
+        let given = ids.address.unwrap_or(IpAddr::V4([0; 4].into()));
+        let address = given.to_canonical();
         let (agent, network) = (agents.find(ids.agent), ids.network.unwrap_or(0));
         let bot_key = if ids.verified.is_empty() { agent.bot_key } else { bot_key(seed, ids.verified, true) };
         let keys = Level::ALL.map(|level| match level {
@@ -95,15 +102,23 @@ impl Caller {
             Level::Agent => agent.key,
             Level::Bot => bot_key,
         });
-        Caller { keys, address, network, tls: ids.tls.into(), agent, verified: ids.verified.into() }
+        Caller { keys, given, address, network, tls: ids.tls.into(), agent, verified: ids.verified.into() }
     }
 
     /// True for the client with this address and network that says and proves to be this.
+    #[inline]
     pub fn is(&self, ids: &CallerIds<'_>) -> bool {
-        ids.address.is_some_and(|address| self.address == address.to_canonical())
+        ids.address == Some(self.given)
             && self.network == ids.network.unwrap_or(0)
+            && self.verified.len() == ids.verified.len()
             && *self.agent.text == ids.agent[..ids.agent.len().min(AGENT_BYTES)]
-            && *self.verified == *ids.verified
+            && (ids.verified.is_empty() || *self.verified == *ids.verified)
+    }
+
+    /// True if both have the same accounts.
+    #[inline]
+    pub fn is_same(&self, other: &Caller) -> bool {
+        std::ptr::eq(self, other) || self.keys == other.keys
     }
 
     pub fn is_verified(&self) -> bool {

@@ -138,9 +138,12 @@ struct Total {
 
 impl Total {
     fn fade(&mut self, seconds: f64, half_life: f64) {
-        let factor = (-(seconds - self.at).max(0.0) / half_life).exp2();
-        (self.requests, self.origin_seconds) = (self.requests * factor, self.origin_seconds * factor);
-        self.at = self.at.max(seconds);
+        let passed = seconds - self.at;
+        if passed > 1.0 {
+            let factor = (-passed / half_life).exp2();
+            (self.requests, self.origin_seconds) = (self.requests * factor, self.origin_seconds * factor);
+            self.at = seconds;
+        }
     }
 }
 
@@ -222,7 +225,7 @@ impl Ledger {
             // A hit on what the client itself fetched says nothing about readers.
             counted += self.ask(ask.into(), caller, client, course, now).requests;
         }
-        self.count(caller, requests, Evidence { requests: counted, solo: 0.0 });
+        self.count(caller, requests, 0.0, Evidence { requests: counted, solo: 0.0 });
     }
 
     /// The client's request needs the origin, and is served. A fetch begins, which [`Ledger::charge`] or [`Ledger::cancel`] ends.
@@ -233,13 +236,8 @@ impl Ledger {
         }
         let (ask, client) = (ask.into(), self.client(caller));
         let evidence = self.ask(ask, caller, client, client.course(), now);
-        if self.count(caller, 1.0, evidence).solo > 0.0 {
+        if self.count(caller, 1.0, 1.0, evidence).solo > 0.0 {
             self.count_pressure(ask.shape, true, now);
-        }
-        for level in Level::ALL {
-            if let Some(account) = self.accounts.open(caller, level) {
-                account.misses += 1.0;
-            }
         }
     }
 
@@ -259,7 +257,7 @@ impl Ledger {
                 self.count_pressure(ask.shape, true, now);
             }
         }
-        self.tell_groups(caller, news);
+        self.tell_groups(caller, 0.0, news);
     }
 
     /// A fetch for the client has ended. Returns the seconds of the origin's time that it counts for.
@@ -335,13 +333,14 @@ impl Ledger {
         }
         let client = caller.keys[Level::Client as usize];
         let before = self.asked.look(object, client);
-        let is_new = self.client(caller).is_new;
-        let (mut share, group) = self.share_of_newcomers(caller);
-        let depends_on_pressure = is_new && caller.bot().is_none();
+        let depends_on_pressure = self.client(caller).is_new && caller.bot().is_none();
         let is_held = depends_on_pressure && self.are_held(shape, now);
-        let mut reason = match depends_on_pressure {
-            true => Reason::Pressure(self.pressure.counts(now)),
-            false => Reason::Newcomer { group, share },
+        let (mut share, mut reason) = match depends_on_pressure {
+            true => (0.0, Reason::Pressure(self.pressure.counts(now))),
+            false => {
+                let (share, group) = self.share_of_newcomers(caller);
+                (share, Reason::Newcomer { group, share })
+            }
         };
         let (mut was_crawl, mut known) = (false, 0.0);
         if let Some(account) = self.accounts.find(client) {
@@ -470,28 +469,30 @@ impl Ledger {
 
     /// Counts requests that were served; those of them that count as a newcomer's come back. The groups of a known client are charged with
     /// many of its hits at once.
-    fn count(&mut self, caller: &Caller, requests: f32, evidence: Evidence) -> Evidence {
+    fn count(&mut self, caller: &Caller, requests: f32, misses: f32, evidence: Evidence) -> Evidence {
         let Some(account) = self.accounts.open(caller, Level::Client) else { return NOTHING };
         self.total.requests += f64::from(requests);
         account.requests += requests;
+        account.misses += misses;
         account.untold += requests;
         let evidence = if evidence.solo > 0.0 && !account.is_next_solo() { NOTHING } else { evidence };
         let counted = evidence.requests.min(account.news_left());
         let news = Evidence { requests: counted, solo: evidence.solo.min(counted) };
         account.judge_by(evidence.requests, evidence.solo);
-        if account.untold >= UNTOLD || news.requests > 0.0 || evidence.solo > 0.0 {
-            self.tell_groups(caller, news);
+        if account.untold >= UNTOLD || misses > 0.0 || news.requests > 0.0 {
+            self.tell_groups(caller, misses, news);
         }
         news
     }
 
     /// Charges the client's groups with the requests that they don't know yet, and with what its latest ones say about newcomers.
-    fn tell_groups(&mut self, caller: &Caller, news: Evidence) {
+    fn tell_groups(&mut self, caller: &Caller, misses: f32, news: Evidence) {
         let client = self.accounts.find(caller.keys[Level::Client as usize]);
         let untold = client.map_or(0.0, |account| std::mem::take(&mut account.untold));
         for level in Level::ALL.into_iter().filter(|level| *level != Level::Client) {
             if let Some(account) = self.accounts.open(caller, level) {
                 account.requests += untold;
+                account.misses += misses;
                 account.judge_by(news.requests, news.solo);
             }
         }

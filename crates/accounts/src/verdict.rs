@@ -89,22 +89,24 @@ impl Verdict {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:.2}: ", self.class.word(), self.degree)?;
+        write!(f, "{} {}: ", self.class.word(), Hundredths(self.degree))?;
         match &self.reason {
             Reason::Shared => f.write_str("another client asked for this object"),
             Reason::Crowd => f.write_str("several refused clients asked for this object"),
             Reason::Own { solo, requests } => {
-                write!(f, "nobody else asked for what {solo:.0} of the latest {requests:.0} requests fetched")
+                let (solo, requests) = (whole((*solo).into()), whole((*requests).into()));
+                write!(f, "nobody else asked for what {solo} of the latest {requests} requests fetched")
             }
             Reason::Pressure((solo, others, seconds)) => {
+                let [solo, others, seconds] = [solo, others, seconds].map(|number| whole(*number));
                 write!(
                     f,
-                    "new client; new clients made {solo:.0} requests for what nobody else asked for, beside {others:.0} others, in {seconds:.0} s"
+                    "new client; new clients made {solo} requests for what nobody else asked for, beside {others} others, in {seconds} s"
                 )
             }
             Reason::Newcomer { group, share } => {
                 f.write_str("new client; nobody else asked for what ")?;
-                write!(f, "{:.0} % of requests of new clients", share * 100.0)?;
+                write!(f, "{} % of requests of new clients", whole(f64::from(share * 100.0)))?;
                 if let Some(group) = group {
                     write!(f, " ({} {group})", group.level().word())?;
                 }
@@ -112,6 +114,20 @@ impl fmt::Display for Verdict {
             }
             Reason::Verified(name) => write!(f, "{name}"),
         }
+    }
+}
+
+/// The log has a verdict for each request of a crawler, and texts of floating-point numbers cost thousands of instructions.
+fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+struct Hundredths(f32);
+
+impl fmt::Display for Hundredths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hundredths = whole(f64::from(self.0) * 100.0);
+        write!(f, "{}.{:02}", hundredths / 100, hundredths % 100)
     }
 }
 

@@ -131,7 +131,7 @@ impl Bots {
             return;
         }
         self.with(|ledger| {
-            for hits in noted.hits.chunk_by(|(one, _), (other, _)| one == other) {
+            for hits in noted.hits.chunk_by(|(one, _), (other, _)| one.is_same(other)) {
                 ledger.hits(&hits[0].0, hits.iter().map(|(_, ask)| *ask), now);
             }
         });
@@ -175,12 +175,14 @@ impl Sess {
     /// The client of a request. The session knows its TLS fingerprint, and its address unless VCL has set another.
     pub(crate) fn caller(&self, ids: CallerIds<'_>) -> Rc<Caller> {
         let address = ids.address.unwrap_or_else(|| self.ends.client().ip());
-        let tls = self.tls.get().and_then(|tls| tls.fingerprint.as_ref()).map_or("", |print| print.ja4());
-        let ids = CallerIds { address: Some(address), tls: tls.as_bytes(), ..ids };
+        let ids = CallerIds { address: Some(address), ..ids };
         let mut latest = self.latest_caller.borrow_mut();
         match &*latest {
+            // The fingerprint is the session's.
             Some(caller) if caller.is(&ids) => caller.clone(),
             _ => {
+                let tls = self.tls.get().and_then(|tls| tls.fingerprint.as_ref()).map_or("", |print| print.ja4());
+                let ids = CallerIds { tls: tls.as_bytes(), ..ids };
                 let caller = self.engine.requests.bots.noted(|noted| Caller::new(&mut noted.agents, &ids));
                 latest.insert(Rc::new(caller)).clone()
             }
