@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use networks::PublishedRanges;
-use parking_lot::RwLock;
 use tables::Tag;
 use vmod_support::args::fail;
 use vmod_support::files::ParsedFiles;
@@ -21,9 +21,11 @@ static FILES: ParsedFiles<PublishedRanges> = ParsedFiles::new(MAX_FILE, |bytes| 
 
 #[derive(Default)]
 pub(super) struct Published {
-    bots: RwLock<Vec<PublishedBot>>,
+    /// Changes in vcl_init only, and each request may read it twice.
+    bots: ArcSwap<Vec<PublishedBot>>,
 }
 
+#[derive(Clone)]
 struct PublishedBot {
     name: Text,
     ranges: Arc<PublishedRanges>,
@@ -36,14 +38,15 @@ pub(super) fn add(this: &Arc<Published>, call: &mut VmodCall<'_>, name: &[u8], f
     if name.is_empty() || !name.iter().all(|c| message::chars::is_token(&[*c])) {
         return fail(format!("botauth: add(): \"{}\" is no name of a bot", name.escape_ascii()));
     }
-    if this.bots.read().len() >= MAX_FILES {
+    if this.bots.load().len() >= MAX_FILES {
         return fail(format!("botauth: add(): more than {MAX_FILES} files"));
     }
     let path = PathBuf::from(String::from_utf8_lossy(file).into_owned());
     match FILES.share(&path) {
         Ok(ranges) => {
             let count = ranges.prefixes();
-            this.bots.write().push(PublishedBot { name: Text::from(name), ranges });
+            let bot = PublishedBot { name: Text::from(name), ranges };
+            this.bots.rcu(|bots| bots.iter().chain([&bot]).cloned().collect::<Vec<_>>());
             give(count as i64)
         }
         Err(reason) => fail(format!("botauth: add(): {}: {reason}", path.display())),
@@ -72,12 +75,12 @@ pub(super) fn is_spoofed(this: &Arc<Published>, call: &mut VmodCall<'_>, ip: Opt
 impl Published {
     fn owner(&self, ip: Option<SocketAddr>) -> Option<Text> {
         let ip = ip?.ip();
-        self.bots.read().iter().find(|bot| bot.ranges.has(ip)).map(|bot| bot.name.clone())
+        self.bots.load().iter().find(|bot| bot.ranges.has(ip)).map(|bot| bot.name.clone())
     }
 
     /// The first listed name in the User-Agent. True if a file of a name in it has the address: a name may have several files.
     fn claimed(&self, agent: &[u8], ip: Option<SocketAddr>) -> Option<(Text, bool)> {
-        let bots = self.bots.read();
+        let bots = self.bots.load();
         let is_named = |bot: &&PublishedBot| {
             let name = bot.name.as_bytes();
             agent.windows(name.len()).any(|part| part.eq_ignore_ascii_case(name))
@@ -104,7 +107,7 @@ mod tests {
             bot("bingbot", "198.51.100.0/24"),
             bot("Googlebot", "203.0.113.0/24"),
         ];
-        let published = Published { bots: RwLock::new(bots) };
+        let published = Published { bots: ArcSwap::from_pointee(bots) };
         let claim = |agent: &str, address: &str| {
             let ip = Some(SocketAddr::new(address.parse().expect("an address"), 1));
             published.claimed(agent.as_bytes(), ip).map(|(_, is_of_it)| is_of_it)
