@@ -96,11 +96,16 @@ impl World {
     fn ask(&mut self, met: &mut Met, caller: &Caller, page: u64, shape: Shape) {
         let (ask, now) = (Ask { object: Draw(page).next(), shape }, Mono(self.now));
         met.requests += 1;
-        if self.cached.get(&page).is_some_and(|until| *until > self.now) {
+        let until = self.cached.get(&page).copied();
+        if until.is_some_and(|until| until > self.now) {
             self.ledger.hits(caller, [ask], now);
             return;
         }
         let verdict = self.ledger.judge(caller, ask, now);
+        if until.is_some_and(|until| verdict.takes_stale(self.now - until)) {
+            self.ledger.hits(caller, [ask], now);
+            return;
+        }
         let payer = match verdict.class {
             BotClass::Reader => verdict.payer(),
             BotClass::Crawl | BotClass::Verified => match self.ledger.reserve(caller, &verdict.reason, now) {
