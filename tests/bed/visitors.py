@@ -16,10 +16,11 @@ TTL = 60  # seconds
 
 
 class Origin:
-    """Responses cost `cost` seconds of exclusive work each, in order of arrival; also those whose client has left. `spent` has the seconds of work by kind of visitor."""
+    """Responses cost `cost` seconds of exclusive work each, in order of arrival; also those whose client has left. `spent` has the seconds of work by kind of visitor.
+    With `has_queue` false each takes as long, but none waits for another."""
 
     def __init__(self):
-        self.spent, self.refused, self.free_at, self.open, self.cost = collections.Counter(), 0, 0.0, set(), COST
+        self.spent, self.refused, self.free_at, self.open, self.cost, self.has_queue = collections.Counter(), 0, 0.0, set(), COST, True
 
     async def start(self):
         self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0, backlog=4096)
@@ -48,10 +49,11 @@ class Origin:
         if self.free_at - now > BACKLOG * COST:
             self.refused += 1
             return b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
-        self.free_at = max(now, self.free_at) + self.cost
+        end = (max(now, self.free_at) if self.has_queue else now) + self.cost
+        self.free_at = end if self.has_queue else self.free_at
         number, _, who = head.lower().partition(b"\r\nx-bed: ")[2].partition(b"\r\n")[0].partition(b" ")
         self.spent[who.decode()] += self.cost
-        await asyncio.sleep(self.free_at - now)
+        await asyncio.sleep(end - now)
         return b"HTTP/1.1 200 OK\r\nCache-Control: max-age=%d\r\nX-Bed-For: %s\r\nContent-Length: %d\r\n\r\n" % (TTL, number, BODY) + b"x" * BODY
 
 
