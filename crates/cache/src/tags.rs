@@ -365,6 +365,12 @@ impl Tags {
         (objects, begin)
     }
 
+    /// Calls `look` for the objects of up to [`MARKS`] tags of URLs below place `end`, under the lock, and returns the
+    /// place at which to continue.
+    pub fn visit_urls(&self, end: usize, look: impl FnMut(&[u8], Arc<Objcore>)) -> usize {
+        self.inner.lock().index.visit_urls(end, MARKS, look)
+    }
+
     /// Marks up to [`MARKS`] objects with that key below place `end` as hit by an invalidation of that number: no later request
     /// finds them. How many weren't before, and where to go on.
     fn mark(&self, key: &[u8], end: usize, seq: u64) -> (usize, usize) {

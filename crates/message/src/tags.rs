@@ -59,6 +59,13 @@ pub fn of_url(host: &[u8], url: &[u8]) -> Vec<u8> {
     place(URL, host, url)
 }
 
+/// The host and the URL of such a tag; `None`: it is another tag.
+pub fn url(tag: &[u8]) -> Option<(&[u8], &[u8])> {
+    let place = tag.strip_prefix(URL)?;
+    let at = place.iter().position(|byte| *byte == b' ')?;
+    Some((&place[..at], &place[at + 1..]))
+}
+
 /// The purge for the tags of all URLs at a host that begin so.
 pub fn of_prefix(host: &[u8], prefix: &[u8]) -> Vec<u8> {
     place(PREFIX, host, prefix)
@@ -146,6 +153,8 @@ mod tests {
         assert!(!is_hit("example.co", "") && !is_hit("example.com", "/b") && !is_hit("example.com:8080", "/a"));
         assert!(covers(&tag, &tag) && !covers(&of_url(b"example.com", b"/a/b"), &tag));
         assert!(!covers(&of_prefix(b"", b""), b"word"));
+        assert_eq!(url(&tag), Some((&b"example.com"[..], &b"/a/b?c"[..])));
+        assert_eq!((url(b"word"), url(&of_prefix(b"h", b"/"))), (None, None));
     }
 
     #[test]

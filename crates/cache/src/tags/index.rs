@@ -156,6 +156,17 @@ impl Index {
         begin
     }
 
+    /// Shows the objects of each URL's tag among the `most` below place `end`, with the tag. Returns the next place.
+    pub fn visit_urls(&self, end: usize, most: usize, mut look: impl FnMut(&[u8], Arc<Objcore>)) -> usize {
+        let end = end.min(self.tags.places());
+        let begin = end.saturating_sub(most);
+        let tags = (begin..end).filter_map(|number| self.tags.get(number as u32));
+        for tag in tags.filter(|tag| message::tags::url(&tag.name).is_some()) {
+            self.show(&tag.members, |oc| look(&tag.name, oc));
+        }
+        begin
+    }
+
     fn show(&self, members: &[u32], look: impl FnMut(Arc<Objcore>)) {
         members.iter().filter_map(|object| self.objects.at(*object).oc.upgrade()).for_each(look);
     }

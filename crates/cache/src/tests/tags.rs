@@ -419,3 +419,39 @@ mod families {
         assert_eq!(t.0.cache.shared().bans.seq(), before + 1);
     }
 }
+
+#[test]
+fn the_hottest_objects_are_those_with_most_hits_per_second() {
+    let t = Tagged::new();
+    let put = |url: &str, hits: usize| {
+        let mut busy = t.busy(url);
+        busy.set_tags(vec![message::tags::of_url(b"h", url.as_bytes()).into(), "other".as_bytes().into()]);
+        t.kit.fill(busy, &TestReq::new(url), None, t.kit.attrs(100.0, 0.0, 0.0, ObjectFlags::NONE), b"body");
+        for _ in 0..hits {
+            assert_eq!(t.kit.verdict(url), "hit");
+        }
+    };
+    put("/old", 40);
+    t.kit.pass(20.0);
+    (0..600).for_each(|n| put(&format!("/once{n}"), 1));
+    put("/new", 30);
+    put("/never", 0);
+    put("/purged", 50);
+    t.put("/no-url", "all");
+    let tag = message::tags::of_url(b"h", b"/purged");
+    let mut purge = t.kit.cache.purge_tags(std::iter::once(&tag[..]), t.kit.now(), false);
+    while purge.step().is_none() {}
+    t.kit.pass(10.0);
+    let hottest = |most| {
+        let found = t.kit.cache.hottest(most);
+        found.iter().map(|hot| String::from_utf8_lossy(&hot.url).into_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(hottest(2), ["/new", "/old"]);
+    assert_eq!((hottest(1000).len(), hottest(0).len()), (602, 0));
+    let first = &t.kit.cache.hottest(1)[0];
+    assert_eq!((&*first.host, first.rate, first.body_bytes), (&b"h"[..], 3.0, 4));
+    t.kit.pass(75.0);
+    assert_eq!(hottest(1).len(), 1, "what came later is fresh still");
+    t.kit.pass(25.0);
+    assert_eq!(hottest(1).len(), 0, "nothing is fresh");
+}
