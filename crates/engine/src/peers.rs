@@ -14,12 +14,14 @@
 
 pub(crate) mod hop;
 pub(crate) mod lives;
+pub mod warm;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use ::fleet::LogServer;
 use ::fleet::peers::{HotKeys, Loads, PeerRing, Route, TierMember};
 use arc_swap::ArcSwap;
 use backend::Backend;
@@ -51,6 +53,8 @@ pub struct Peers {
     invalidated: AtomicU64,
     /// Keys that peers are being asked for, and the number of such requests.
     asking: Mutex<HashMap<Digest, u32>>,
+    /// True while the list of hot objects is made, one at a time.
+    is_listing: Arc<AtomicBool>,
     pub(crate) counters: &'static counters::Peers,
 }
 
@@ -61,9 +65,9 @@ struct View {
     loads: Loads,
 }
 
-pub(crate) struct TierPeer {
+pub struct TierPeer {
     member: TierMember,
-    pub backend: Arc<Backend>,
+    pub(crate) backend: Arc<Backend>,
     failures: AtomicU32,
     /// When it may be tried again, in milliseconds of the monotonic clock; 0: it isn't away.
     away_until: AtomicU64,
@@ -85,7 +89,11 @@ impl TierPeer {
         &self.member.name
     }
 
-    fn is_away(&self) -> bool {
+    pub fn server(&self) -> &LogServer {
+        &self.member.server
+    }
+
+    pub fn is_away(&self) -> bool {
         self.away_until.load(Relaxed) != 0
     }
 
@@ -126,6 +134,12 @@ impl TierPeer {
     }
 }
 
+impl std::fmt::Debug for TierPeer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TierPeer({})", self.name())
+    }
+}
+
 /// Milliseconds of the clock; never 0.
 fn ms(at: Mono) -> u64 {
     (at.0 * 1000.0) as u64 + 1
@@ -160,6 +174,7 @@ impl Peers {
             hot: HotKeys::default(),
             invalidated: AtomicU64::new(0),
             asking: Mutex::default(),
+            is_listing: Arc::default(),
             counters,
         }
     }
@@ -252,6 +267,12 @@ impl Peers {
         view.loads.halve();
         self.hot.tick();
         self.counters.away.set(view.peers.iter().filter(|peer| peer.is_away()).count() as u64);
+    }
+
+    pub fn others(&self) -> Vec<Arc<TierPeer>> {
+        let view = self.view.load();
+        let others = view.peers.iter().enumerate().filter(|(at, _)| view.ring.own() != Some(*at));
+        others.map(|(_, peer)| peer.clone()).collect()
     }
 
     /// The members by name: where each is, its weight, whether it is this node, whether it is away.

@@ -84,6 +84,7 @@ impl Reporter for Teller {
             used: store.used_bytes(),
             space: store.limit_bytes().unwrap_or(0),
         });
+        let is_warming = engine.cluster.peers().is_some_and(|peers| peers.counters().warming.get() > 0);
         Some(NodeReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             vcl: vcls.active(),
@@ -94,8 +95,8 @@ impl Reporter for Teller {
             errors: engine.main.client_5xx.get(),
             panics: engine.main.req_panic.get(),
             stores: stores.collect(),
-            // The other members of the tier ask it no more.
-            peer: self.peer.clone().filter(|_| !engine.sessions.drain.is_leaving()),
+            // The other members of the tier ask it no more, or not yet.
+            peer: self.peer.clone().filter(|_| !engine.sessions.drain.is_leaving() && !is_warming),
             ..NodeReport::default()
         })
     }

@@ -25,6 +25,7 @@ mod steps;
 mod succession;
 mod suspects;
 mod vcls;
+mod warm;
 mod watchdog;
 mod worker;
 

@@ -35,7 +35,8 @@ fn settings(start: &FleetStart) -> Result<PeerSettings, String> {
     Ok(settings)
 }
 
-/// Makes the engine a member, with the members that are named; those that are to be looked up follow.
+/// Makes the engine a member, with the members that are named; those that are to be looked up follow. A worker that takes
+/// another one's place gets its objects, and doesn't warm.
 ///
 /// # Errors
 /// What is wrong with what was handed over, or there is no room for counters.
@@ -45,12 +46,15 @@ pub fn join(
     engine: &Engine,
     backends: &Arc<Backends>,
     stats: &CounterMaker,
+    has_former: bool,
 ) -> Result<(), String> {
     let settings = settings(start)?;
     let set = stats.add::<counters::Peers>("PEERS").map_err(|error| format!("counters: {error}"))?;
     let own = own_name(&settings, identity, engine);
     let peers = Peers::new(&own, &settings.secret, maker(backends.clone()), Box::leak(Box::new(set)));
     peers.set_members(settings.members, &own);
+    // From the beginning, so that nobody takes the node for ready before that is known.
+    peers.counters().warming.set(u64::from(settings.warm.is_some() && !has_former));
     engine.cluster.join_tier(peers);
     Ok(())
 }
@@ -68,6 +72,11 @@ fn own_name(settings: &PeerSettings, identity: &str, engine: &Engine) -> String 
 pub fn joined(start: &FleetStart, node: &fleet::FleetSettings) -> Option<MembershipProof> {
     let settings = settings(start).expect("it was read when the worker began");
     settings.is_of_fleet.then(|| MembershipProof::new(&settings.secret, node, settings.weight)).flatten()
+}
+
+/// Time for which a worker with an empty cache warms.
+pub fn warm_time(worker: &Worker) -> Option<Duration> {
+    settings(worker.start.peers.as_ref()?).ok()?.warm
 }
 
 fn maker(backends: Arc<Backends>) -> PeerBackendMaker {
@@ -160,7 +169,7 @@ fn state_word(peer: &ListedPeer) -> &'static str {
     }
 }
 
-fn peers_counters(peers: &Peers) -> [(&'static str, u64); 7] {
+fn peers_counters(peers: &Peers) -> [(&'static str, u64); 9] {
     let counters = peers.counters();
     [
         ("owned", counters.owned.get()),
@@ -169,6 +178,8 @@ fn peers_counters(peers: &Peers) -> [(&'static str, u64); 7] {
         ("passed by", counters.passed_by.get()),
         ("not asked", counters.not_asked.get()),
         ("served", counters.served.get()),
+        ("warming", counters.warming.get()),
+        ("warmed", counters.warmed.get()),
         ("refused", counters.behind.get() + counters.crossed.get() + counters.hops_refused.get()),
     ]
 }

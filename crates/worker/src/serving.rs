@@ -185,6 +185,7 @@ fn by_listener(sockets: Vec<ServingSocket>) -> Vec<(String, Vec<ServingSocket>)>
 async fn serve(worker: Arc<Worker>, number: usize, share: Vec<ServingSocket>, trim: Arc<rt::Notify>) {
     if number == 0 {
         rt::spawn(crate::demand::run(worker.clone()));
+        rt::spawn(crate::warm::run(worker.clone()));
     }
     for socket in share {
         if socket.info.is_quic {

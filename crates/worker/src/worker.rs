@@ -149,7 +149,8 @@ impl Worker {
         let backends =
             Backends::new(::backend::BackendEnv { clock, services: services.clone(), compat: params.compat() });
         if let Some(peers) = &start.peers {
-            crate::peers::join(peers, &start.identity, &engine, &backends, &stats)?;
+            let has_former = start.succession.former_fd.is_some();
+            crate::peers::join(peers, &start.identity, &engine, &backends, &stats, has_former)?;
         }
         if start.listeners.iter().any(|listener| listener.transport.is_tls) {
             // Tried out before there is a client who waits for it.

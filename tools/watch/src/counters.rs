@@ -18,6 +18,7 @@ pub type NamedCounters<'a> = HashMap<&'a str, u64>;
 pub struct WatchedCounters<'a> {
     pub main: NamedCounters<'a>,
     pub mgt: NamedCounters<'a>,
+    pub peers: NamedCounters<'a>,
     pub no_hit: Vec<(&'a str, u64)>,
     /// Stores by name, with the kind of their set.
     pub stores: BTreeMap<&'a str, (&'a str, NamedCounters<'a>)>,
@@ -36,6 +37,9 @@ impl<'a> WatchedCounters<'a> {
                 }
                 None if &*reading.set == "MGT" => {
                     out.mgt.insert(name, value);
+                }
+                None if &*reading.set == "PEERS" => {
+                    out.peers.insert(name, value);
                 }
                 None if &*reading.set == "NOHIT" => out.no_hit.push((name, value)),
                 Some(("VBE", rest)) => {
@@ -126,7 +130,7 @@ pub mod tests {
 
     /// Builds counters like a reader's: all sets of the tables, with these values.
     pub fn readings(values: &[(&str, &str, u64)]) -> Vec<CounterValue> {
-        use tables::counters::{CounterFields as _, Main, Mgt, NoHitCounts, Sma, Vbe};
+        use tables::counters::{CounterFields as _, Main, Mgt, NoHitCounts, Peers, Sma, Vbe};
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("watch-counters-{}-{n}", std::process::id()));
@@ -148,6 +152,7 @@ pub mod tests {
                 Main::NAME => put::<Main>(&manager, set, values),
                 Mgt::NAME => put::<Mgt>(&manager, set, values),
                 NoHitCounts::NAME => put::<NoHitCounts>(&manager, set, values),
+                Peers::NAME => put::<Peers>(&manager, set, values),
                 Sma::NAME => put::<Sma>(&manager, set, values),
                 Vbe::NAME => put::<Vbe>(&manager, set, values),
                 other => panic!("{other}"),

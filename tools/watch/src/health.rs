@@ -95,6 +95,9 @@ pub fn ready(shared: &WatchShared, listed: Option<&Value>) -> HealthVerdict {
     if counters.mgt("draining") > 0 {
         reasons.push(("drain", false, "out of service by the command drain".to_owned()));
     }
+    if counters.peers.get("warming").is_some_and(|warming| *warming > 0) {
+        reasons.push(("warm", false, "fetches hot objects from its peers".to_owned()));
+    }
     let backends = match listed.and_then(Value::as_object) {
         Some(listed) => listed.iter().map(|(name, backend)| (short(name), is_up(backend))).collect(),
         None => probed(&state, &counters),
@@ -199,6 +202,16 @@ mod tests {
             (told(&alive(&s)), told(&ready(&s, None))),
             ("ok ".into(), "failed out of service by the command drain".into())
         );
+    }
+
+    #[test]
+    fn a_server_that_warms_is_not_ready() {
+        let told_with = |warming| {
+            let s = shared(Ready::Vcl, &[("MAIN", "n_vcl_avail", 1), ("PEERS", "warming", warming)]);
+            (told(&alive(&s)), told(&ready(&s, None)))
+        };
+        assert_eq!(told_with(1), ("ok ".into(), "failed fetches hot objects from its peers".into()));
+        assert_eq!(told_with(0), ("ok ".into(), "ok ".into()));
     }
 
     #[test]

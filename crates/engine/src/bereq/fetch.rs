@@ -87,7 +87,11 @@ impl Bereq {
         self.ask_kind();
         self.mark("Fetch");
         self.ask.times.sent = self.log.last();
-        let mut answered = if self.ask_owner().await { Ok(()) } else { self.ask_backend().await };
+        let mut answered = match self.ask_owner().await {
+            true => Ok(()),
+            false if self.ask.peer.warmer.is_some() => return FetchStep::Fail("no peer has it"),
+            false => self.ask_backend().await,
+        };
         if answered.is_ok() && self.requester.client.early.is_some() {
             answered = self.ask_not_too_early().await;
         }

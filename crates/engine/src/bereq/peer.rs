@@ -4,6 +4,8 @@
 //! The owner gets the request as it was before `vcl_backend_fetch`, which changes what is meant for the origin. What has no answer that
 //! counts (an owner that is away, slow, behind the log, or has failed itself) goes to the origin as if nobody had been asked.
 
+use std::sync::Arc;
+
 use message::{Head, names};
 use shm::vsl::num::dec;
 use tables::no_hit::Uncacheable;
@@ -12,7 +14,7 @@ use tables::tags::Tag;
 use super::state::TimeLimits;
 use super::{Bereq, BereqBody, FetchMode, reach};
 use crate::httplog::BEREQ;
-use crate::peers::hop::{Hop, LACQUER_PEER};
+use crate::peers::hop::{Hop, HopWants, LACQUER_PEER};
 use crate::peers::lives::{LACQUER_OBJECT, LACQUER_REFUSED, OwnerLives, OwnerSays};
 use crate::peers::{PeerTarget, Peers, SIGN_PACE, TierPeer};
 use crate::pool;
@@ -24,6 +26,8 @@ pub(crate) struct PeerState {
     pub may_ask: bool,
     /// An owner is being asked, or has answered.
     pub is_asked: bool,
+    /// The only peer to be asked, because the request warms this node. The origin isn't asked then.
+    pub warmer: Option<Arc<TierPeer>>,
     /// The lifetime that the owner gave for the object.
     pub lives: Option<Box<OwnerLives>>,
 }
@@ -56,7 +60,10 @@ impl Bereq {
                 }
             },
         };
-        let peer = match peers.route(&self.fill.digest, engine.clock.mono()) {
+        let warmer = self.ask.peer.warmer.clone();
+        let is_warming = warmer.is_some();
+        let target = warmer.map_or_else(|| peers.route(&self.fill.digest, engine.clock.mono()), PeerTarget::Ask);
+        let peer = match target {
             PeerTarget::Own => {
                 peers.counters.owned.inc();
                 return false;
@@ -67,13 +74,16 @@ impl Bereq {
             }
             PeerTarget::Ask(peer) => peer,
         };
-        peers.counters.asked.inc();
+        if !is_warming {
+            peers.counters.asked.inc();
+        }
         let hop = Hop {
             from: peers.own_name().to_string(),
             to: peer.name().to_owned(),
             at: engine.clock.real(),
             log: needed,
             newer: peers.since_invalidation(engine.clock.mono()),
+            wants: if is_warming { HopWants::Stored } else { HopWants::Object },
         };
         let _asking = peers.asking(&self.fill.digest);
         // Boxed: it is as large as all the rest of a fetch.
@@ -81,11 +91,14 @@ impl Bereq {
         let answered = answered.and_then(|()| self.take_owner_answer(peers));
         match answered {
             Ok(()) => {
-                peers.counters.answered.inc();
+                let counter = if is_warming { &peers.counters.warmed } else { &peers.counters.answered };
+                counter.inc();
                 true
             }
             Err(reason) => {
-                peers.counters.passed_by.inc();
+                if !is_warming {
+                    peers.counters.passed_by.inc();
+                }
                 self.log.putf(Tag::Notice, format_args!("lacquer: peers: {} is passed by: {reason}", peer.name()));
                 self.forget_owner();
                 false

@@ -148,6 +148,7 @@ fn make(req: &mut Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, 
             body_filters: BodyFilters::of_request(req.settings.body_filters.as_ref()),
             peer: PeerState {
                 may_ask: mode != FetchMode::Pass && req.ask.family.is_none() && req.may_ask_peers(),
+                warmer: req.client.warmer().cloned(),
                 ..PeerState::default()
             },
             times: ExchangeTimes { sent: now, received: now },

@@ -10,6 +10,7 @@
 //! ```text
 //! Lacquer-Peer: 1 from=a to=b at=1764260000.250 log=3f2a...:17 mac=9c..
 //! Lacquer-Peer: 1 from=a to=b at=1764260000.250 log=- newer=12.500 mac=9c..
+//! Lacquer-Peer: 1 from=a to=b at=1764260000.250 log=- wants=stored mac=9c..
 //! ```
 
 use ::fleet::LogPosition;
@@ -40,6 +41,28 @@ pub(crate) struct Hop {
     pub log: Option<LogPosition>,
     /// Seconds that the object may be old, as something was invalidated at the asking node then; `None`: any age will do.
     pub newer: Option<f64>,
+    pub wants: HopWants,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum HopWants {
+    /// The object, which the answering node fetches if it has to.
+    #[default]
+    Object,
+    /// The object if it is stored: the origin isn't asked for it.
+    Stored,
+    /// The requests for the hottest objects, whatever the URL is.
+    HotList,
+}
+
+impl HopWants {
+    fn word(self) -> &'static str {
+        match self {
+            HopWants::Object => "",
+            HopWants::Stored => " wants=stored",
+            HopWants::HotList => " wants=hot-list",
+        }
+    }
 }
 
 impl TierSecret {
@@ -94,11 +117,13 @@ impl Hop {
     fn said(&self) -> String {
         let log = self.log.map_or("-".to_owned(), |log| format!("{:016x}:{}", log.log, log.seq));
         let newer = self.newer.map_or(String::new(), |seconds| format!(" newer={seconds:.3}"));
-        format!("1 from={} to={} at={:.3} log={log}{newer}", self.from, self.to, self.at.0)
+        format!("1 from={} to={} at={:.3} log={log}{newer}{}", self.from, self.to, self.at.0, self.wants.word())
     }
 
     fn parse(text: &str) -> Option<Hop> {
-        let mut words = text.split(' ');
+        let wants = [HopWants::Stored, HopWants::HotList].into_iter().find(|wants| text.ends_with(wants.word()));
+        let wants = wants.unwrap_or_default();
+        let mut words = text.strip_suffix(wants.word())?.split(' ');
         let mut word = |name: &str| words.next()?.strip_prefix(name);
         word("1")?;
         let hop = Hop {
@@ -116,6 +141,7 @@ impl Hop {
                 Some(last) => Some(last.strip_prefix("newer=")?.parse().ok().filter(|age: &f64| *age >= 0.0)?),
                 None => None,
             },
+            wants,
         };
         words.next().is_none().then_some(hop)
     }
@@ -141,6 +167,7 @@ mod tests {
             at: Real(1_764_260_000.25),
             log: Some(LogPosition { log: 7, seq: 17 }),
             newer: None,
+            wants: HopWants::Object,
         }
     }
 
@@ -182,10 +209,11 @@ mod tests {
 
         #[test]
         fn what_is_written_is_read(seq in any::<u64>(), log in any::<Option<u64>>(), newer in any::<Option<u16>>(),
-                                   millis in 0_u64..4_000_000_000_000) {
+                                   millis in 0_u64..4_000_000_000_000, wants in 0_usize..3) {
             let log = log.map(|log| LogPosition { log, seq });
             let newer = newer.map(|eighths| f64::from(eighths) / 8.0);
-            let hop = Hop { at: Real(millis as f64 / 1000.0), log, newer, ..hop() };
+            let wants = [HopWants::Object, HopWants::Stored, HopWants::HotList][wants];
+            let hop = Hop { at: Real(millis as f64 / 1000.0), log, newer, wants, ..hop() };
             prop_assert_eq!(Hop::parse(&hop.said()), Some(hop));
         }
     }

@@ -7,25 +7,21 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use ::cache::{HashVariants, LookupOptions, LookupTrace, Reuse, VariantSummary};
 use accounts::BotClass;
 use base::{Mono, Vxid};
 use message::{Head, names};
-use net::Address;
 use shm::vsl::TxnLog;
-use storage::Buf;
-use tables::close::SessClose;
 use tables::no_hit::{NoHit, Uncacheable};
 
+use super::nobody::{self, NullTransport};
 use super::reason::{NoHitReason, mismatch, reason_of};
 use super::{Req, ReqStep};
 use crate::aux_attrs::AuxAttrs;
 use crate::engine::Engine;
-use crate::sess::{ConnectionInfo, ListenerInfo, Sess};
+use crate::sess::Sess;
 use crate::slices::SliceSet;
-use crate::transport::{BodyLen, BodyState, ReqBodyError, SendError, Transport, TransportAcct, Tunnel};
 use crate::vcl_run::VclRun;
 
 /// Slices of an object that are looked up at most.
@@ -67,13 +63,13 @@ pub async fn explain(engine: &Arc<Engine>, question: &TrialRequest) -> Result<St
     let mut req = trial(engine, question)?;
     req.vcl = VclRun::of(vcl);
     let mut out = format!("{} {}\n", question.method, question.url);
-    let mut step = req.recv(&mut NullTransport).await;
+    let mut step = req.recv(&mut NullTransport::default()).await;
     while let ReqStep::Restart = step {
         let place = req.verdict.reason().map(|reason| reason.detail.clone()).unwrap_or_default();
         let _ = writeln!(out, "VCL restarts it ({place}).");
         req.client.trial = Some(Box::default());
         step = match req.restart() {
-            ReqStep::Recv => req.recv(&mut NullTransport).await,
+            ReqStep::Recv => req.recv(&mut NullTransport::default()).await,
             other => other,
         };
     }
@@ -99,23 +95,9 @@ pub async fn explain(engine: &Arc<Engine>, question: &TrialRequest) -> Result<St
 }
 
 fn trial(engine: &Arc<Engine>, question: &TrialRequest) -> Result<Req, String> {
-    let client = Address::inet(question.client);
-    let server = Address::inet(SocketAddr::from(([127, 0, 0, 1], 80)));
     let params = engine.params.load_full();
-    let listener = ListenerInfo {
-        name: "explain".into(),
-        transport: "HTTP/1",
-        has_proxy_header: false,
-        is_tls: false,
-        is_quic: false,
-        frontend: "explain".into(),
-        h3_port: None,
-        endpoint: "explain".into(),
-        is_unix: false,
-    };
-    // There is no connection: asking about one is an error.
-    let connection = ConnectionInfo { remote: client, local: server, number: 0, socket: None, peer_ids: None };
-    let sess = Rc::new(Sess::new(engine, Vxid::NONE, &Arc::new(listener), &connection, "HTTP/1"));
+    let (listener, connection) = nobody::place("explain", question.client);
+    let sess = Rc::new(Sess::new(engine, Vxid::NONE, &listener, &connection, "HTTP/1"));
     let limits = crate::pool::client_limits(&params);
     let mut head = Head::with_limits(limits);
     let lost = |_| "Too many headers: see the parameters http_max_hdr and workspace_client.".to_owned();
@@ -409,68 +391,4 @@ fn uncacheable_reason(aux_attrs: &[u8]) -> String {
 
 fn text(reason: &NoHitReason) -> String {
     format!("Reason: {}\n  {}.\n", reason.text(), reason.word.text())
-}
-
-/// A transport for a trial's response, which sends nothing.
-struct NullTransport;
-
-impl Transport for NullTransport {
-    fn connection(&mut self, _: &mut Head) -> Result<Option<SessClose>, SessClose> {
-        Ok(None)
-    }
-
-    fn send_head(&mut self, _: &mut Head, _: BodyLen, close: Option<SessClose>, _: &mut TxnLog) -> Option<SessClose> {
-        close
-    }
-
-    fn send_data(&mut self, piece: Buf) {
-        drop(piece);
-    }
-
-    fn send_end(&mut self, _: Option<&Head>) {}
-
-    fn abort(&mut self) {}
-
-    fn send_minimal(&mut self, _: u16, _: Option<&str>, _: &mut TxnLog) {}
-
-    fn send_continue(&mut self, _: &mut TxnLog) {}
-
-    fn has_input(&self) -> bool {
-        false
-    }
-
-    fn send_interim(&mut self, _: &Head) {}
-
-    fn queued(&self) -> usize {
-        0
-    }
-
-    fn poll_flush(&mut self, _: &mut Context<'_>, _: usize) -> Poll<Result<(), SendError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_peer_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let _ = cx;
-        Poll::Pending
-    }
-
-    fn body_state(&self) -> BodyState {
-        BodyState::None
-    }
-
-    fn body_len(&self) -> Option<u64> {
-        None
-    }
-
-    fn poll_body(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Buf>, ReqBodyError>> {
-        Poll::Ready(Ok(None))
-    }
-
-    fn take_tunnel(&mut self) -> Option<Tunnel> {
-        None
-    }
-
-    fn acct(&self) -> TransportAcct {
-        TransportAcct::default()
-    }
 }

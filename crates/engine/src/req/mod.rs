@@ -34,6 +34,7 @@ mod hit;
 pub(crate) mod lookup;
 mod misdirected;
 mod miss;
+pub(crate) mod nobody;
 mod outlet;
 mod parts;
 mod pass;
@@ -215,6 +216,10 @@ impl Req {
                 ReqStep::Recv => self.recv(transport).await,
                 ReqStep::Lookup => self.lookup(transport).await,
                 ReqStep::Hit { delivery, right } => self.hit(delivery, right, transport).await,
+                ReqStep::Miss { .. } | ReqStep::Pass | ReqStep::Pipe if self.mustnt_fetch(&step) => {
+                    // Boxed, as what else is rare.
+                    Box::pin(self.refuse_peer("it isn't stored", transport)).await
+                }
                 ReqStep::Miss { busy, stale } => self.miss(busy, stale, transport).await,
                 ReqStep::Pass => self.pass(transport).await,
                 // Boxed: it is many times larger than any other step, and rare.

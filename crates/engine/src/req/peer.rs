@@ -5,11 +5,13 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::fleet::LogPosition;
 use message::{Coding, Head, conditional, names};
 use shm::vsl::TxnLog;
+use storage::Buf;
 use tables::tags::Tag;
 
 use super::body::Departure;
@@ -17,9 +19,10 @@ use super::delivery::{Answer, Delivery};
 use super::verdict::FoundKind;
 use super::{Req, ReqClient, ReqStep};
 use crate::httplog::{REQ, RESP};
-use crate::peers::SIGN_PACE;
-use crate::peers::hop::LACQUER_PEER;
+use crate::peers::hop::{HopWants, LACQUER_PEER};
 use crate::peers::lives::{LACQUER_OBJECT, LACQUER_REFUSED, OwnerSays};
+use crate::peers::warm::{self, LACQUER_HOT_LIST};
+use crate::peers::{SIGN_PACE, TierPeer};
 use crate::transport::Transport;
 
 /// Time for which a peer that is ahead in the log waits for this node to catch up: longer than an entry takes to all
@@ -35,6 +38,7 @@ pub(crate) struct PeerRequest {
     needed: Option<LogPosition>,
     /// Seconds that the object may be old.
     newer: Option<f64>,
+    wants: HopWants,
     /// The key is asked for often.
     is_hot: bool,
 }
@@ -47,13 +51,15 @@ pub(crate) enum ReqSender {
     Client,
     /// Another cache of the tier.
     Peer(Box<PeerRequest>),
+    /// This node, which warms its cache from that peer (`crate::peers::warm`).
+    Warming(Arc<TierPeer>),
 }
 
 impl ReqSender {
     fn peer(&self) -> Option<&PeerRequest> {
         match self {
             ReqSender::Peer(peer) => Some(peer),
-            ReqSender::Unchecked | ReqSender::Client => None,
+            ReqSender::Unchecked | ReqSender::Client | ReqSender::Warming(_) => None,
         }
     }
 }
@@ -64,7 +70,14 @@ impl ReqClient {
         if matches!(self.sender, ReqSender::Unchecked) {
             self.sender = self.find_peer(original, is_fragment, log).map_or(ReqSender::Client, ReqSender::Peer);
         }
-        self.sender.peer().is_some()
+        self.sender.peer().is_some() || self.warmer().is_some()
+    }
+
+    pub(crate) fn warmer(&self) -> Option<&Arc<TierPeer>> {
+        match &self.sender {
+            ReqSender::Warming(peer) => Some(peer),
+            ReqSender::Unchecked | ReqSender::Client | ReqSender::Peer(_) => None,
+        }
     }
 
     fn find_peer(&self, original: &Head, is_fragment: bool, log: &mut TxnLog) -> Option<Box<PeerRequest>> {
@@ -74,7 +87,10 @@ impl ReqClient {
             return None;
         }
         match peers.secret().read(original, &peers.own_name(), engine.clock.real()) {
-            Ok(hop) => Some(Box::new(PeerRequest { needed: hop.log, newer: hop.newer, is_hot: false })),
+            Ok(hop) => {
+                let (needed, newer, wants) = (hop.log, hop.newer, hop.wants);
+                Some(Box::new(PeerRequest { needed, newer, wants, is_hot: false }))
+            }
             Err(reason) => {
                 peers.counters.hops_refused.inc();
                 log.putf(
@@ -96,16 +112,20 @@ impl Req {
     pub(super) async fn take_in_peer(&mut self, transport: &mut dyn Transport) -> Option<ReqStep> {
         let sess = self.client.sess.clone();
         let peers = sess.engine.cluster.peers()?;
-        peers.counters.served.inc();
         // The page with its includes is made where the client is.
         self.settings.disable_esi = true;
-        let is_hot = peers.hot.count(&self.ask.digest.0, self.params.peers_hot);
-        if is_hot {
+        let ReqSender::Peer(peer) = &mut self.client.sender else { return None };
+        peers.counters.served.inc();
+        // A peer that warms asks once, however often its clients will ask.
+        peer.is_hot = peer.wants == HopWants::Object && peers.hot.count(&self.ask.digest.0, self.params.peers_hot);
+        if peer.is_hot {
             peers.counters.hot.inc();
         }
-        let ReqSender::Peer(peer) = &mut self.client.sender else { return None };
-        peer.is_hot = is_hot;
         self.settings.lookup.max_age = peer.newer;
+        if peer.wants == HopWants::Stored {
+            // A stale one would be refreshed.
+            self.settings.lookup.max_grace = Some(0.0);
+        }
         let needed = peer.needed?;
         if self.has_reached(needed, transport).await {
             return None;
@@ -226,9 +246,47 @@ impl Req {
         }
     }
 
+    /// Makes this a request that warms this node: `peer` alone is asked for its object.
+    pub(crate) fn warm_from(&mut self, peer: &Arc<TierPeer>) {
+        self.client.sender = ReqSender::Warming(peer.clone());
+    }
+
+    /// True if the origin mustn't be asked: the peer wants what is stored, or this node warms from a peer.
+    pub(super) fn mustnt_fetch(&self, step: &ReqStep) -> bool {
+        match &self.client.sender {
+            ReqSender::Unchecked | ReqSender::Client => false,
+            ReqSender::Peer(peer) => peer.wants == HopWants::Stored,
+            ReqSender::Warming(_) => !matches!(step, ReqStep::Miss { .. }),
+        }
+    }
+
+    pub(super) fn is_for_hot_list(&mut self) -> bool {
+        self.is_of_peer() && self.client.sender.peer().is_some_and(|peer| peer.wants == HopWants::HotList)
+    }
+
+    /// The response to a peer that warms: the requests that find the hottest objects here.
+    pub(super) async fn answer_hot_list(&mut self, transport: &mut dyn Transport) -> ReqStep {
+        let engine = self.engine().clone();
+        let list = self.drive(transport, warm::hot_list(&engine)).await;
+        let list = match list {
+            Ok(list) => list,
+            Err(reason) => return self.refuse_peer(reason, transport).await,
+        };
+        self.start_synth(200, None, None);
+        self.set_resp(LACQUER_HOT_LIST, &[b"1"]);
+        self.set_resp(names::CONTENT_LENGTH, &[list.len().to_string().as_bytes()]);
+        self.resp.filters.reset();
+        self.resp.time.set(None);
+        self.discard_body(transport).await;
+        ReqStep::Transmit(Answer::Made(Buf::unaccounted(list)))
+    }
+
     /// True if this request's fetch may ask a key's owner. False for a peer's request, since this node is the owner for
     /// it, for one that wants something newer than the stored object, and for an object that wasn't cacheable before.
     pub(crate) fn may_ask_peers(&mut self) -> bool {
+        if self.client.warmer().is_some() {
+            return true;
+        }
         if self.engine().cluster.peers().is_none() || self.is_of_peer() {
             return false;
         }

@@ -136,6 +136,10 @@ impl Req {
         if self.is_misdirected() {
             return self.refuse_misdirected(transport).await;
         }
+        if self.is_special() && self.is_for_hot_list() {
+            // Boxed: it is rare.
+            return Box::pin(self.answer_hot_list(transport)).await;
+        }
         self.prepare();
         let mut action: RecvAction = self.run_vcl(transport).await;
         if let RecvAction::Vcl(label) = &action

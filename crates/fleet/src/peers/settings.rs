@@ -3,6 +3,9 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
+
+use base::text::parse_duration;
 
 use crate::LogServer;
 
@@ -11,6 +14,8 @@ pub(super) const MANY: usize = 256;
 const PORT: u16 = 80;
 /// Bytes of the shortest secret.
 const SHORTEST: usize = 16;
+/// Bounds of `warm`, in seconds.
+const WARM: std::ops::RangeInclusive<f64> = 1.0..=600.0;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct TierMember {
@@ -33,6 +38,8 @@ pub struct PeerSettings {
     pub weight: f64,
     /// Name of this node among them; empty: its name in the fleet, or its identity.
     pub node: String,
+    /// Time for which a node with an empty cache fetches hot objects from its peers before it is ready.
+    pub warm: Option<Duration>,
     pub secret_file: PathBuf,
     pub secret: Vec<u8>,
 }
@@ -55,6 +62,7 @@ impl PeerSettings {
             is_of_fleet: false,
             weight: 1.0,
             node: String::new(),
+            warm: None,
             secret_file: PathBuf::new(),
             secret: Vec::new(),
         };
@@ -123,9 +131,14 @@ impl PeerSettings {
                 let weight = value.parse().ok().filter(is_weight);
                 self.weight = weight.ok_or("weight must be between 0.01 and 100")?;
             }
+            "warm" => {
+                let seconds = parse_duration(value).filter(|seconds| WARM.contains(seconds));
+                let seconds = seconds.ok_or("warm must be between 1s and 10m")?;
+                self.warm = Some(Duration::from_secs_f64(seconds));
+            }
             "secret-file" if value.starts_with('/') => self.secret_file = value.into(),
             "secret-file" => return Err("secret-file requires an absolute path".to_owned()),
-            _ => return Err(format!("no setting {name} (there are node, secret-file, weight)")),
+            _ => return Err(format!("no setting {name} (there are node, secret-file, warm, weight)")),
         }
         Ok(())
     }
@@ -170,8 +183,9 @@ mod tests {
 
     #[test]
     fn members_of_the_fleet() {
-        let settings = PeerSettings::parse("fleet,weight=2.5,secret-file=/s").unwrap();
+        let settings = PeerSettings::parse("fleet,weight=2.5,warm=60s,secret-file=/s").unwrap();
         assert!(settings.is_of_fleet && settings.members.is_empty() && settings.weight == 2.5);
+        assert_eq!(settings.warm, Some(Duration::from_secs(60)));
     }
 
     #[test]
@@ -202,6 +216,10 @@ mod tests {
             ("fleet,node=a,secret-file=/s", "comes from --fleet"),
             ("fleet,weight=0,secret-file=/s", "weight must be between"),
             ("a@h,weight=2,secret-file=/s", "weight is only for fleet"),
+            ("a@h,warm=,secret-file=/s", "warm must be"),
+            ("a@h,warm=60,secret-file=/s", "warm must be"),
+            ("a@h,warm=0s,secret-file=/s", "warm must be"),
+            ("a@h,warm=1h,secret-file=/s", "warm must be"),
         ] {
             let said = PeerSettings::parse(text).unwrap_err();
             assert!(said.contains(wanted), "{text}: {said}");

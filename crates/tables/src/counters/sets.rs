@@ -620,6 +620,9 @@ set! {
     crossed: Counter Info Integer "" "Requests of peers refused: this node asks for the same" => "The nodes disagree about the owner of the key. Both fetch from the origin.";
     hops_refused: Counter Info Integer "" "Requests that falsely claim to come from a peer" => "They are treated as requests of clients. Causes are a wrong secret, another name for this node, a wrong clock, or a forgery.";
     hot: Counter Info Integer "" "Requests of peers for a hot key" => "Requested more often than the parameter peers_hot: the key has two owners for a while.";
+    warming: Gauge Info Integer "" "1 while this node warms" => "With the setting warm it began with an empty cache, and fetches hot objects from its peers. /readyz returns 503.";
+    warmed: Counter Info Integer "" "Objects fetched from peers to warm this node";
+    warm_failed: Counter Info Integer "" "Objects that no peer had when this node warmed" => "The peer was away, slow or behind, or had lost the object. The origin isn't asked.";
 }
 
 set! {

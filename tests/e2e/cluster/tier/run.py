@@ -8,6 +8,7 @@ owner's copy, nor what one of them has purged; and a client that claims to be a 
 share of requests that a dead owner delays is told by `dead`, and judged with --clocks."""
 import collections
 import concurrent.futures
+import contextlib
 import gzip
 import hashlib
 import hmac
@@ -82,7 +83,7 @@ class Tier:
     """Nodes a, b, ... on one machine, each with a listener for the others. `lists` gives a node other members than all of
     them; with `by_fleet` they are the nodes of the log, and it gives a node more settings of it."""
 
-    def __init__(self, o, count=4, args=(), lists=None, vcl=VCL, log=None, through=None, by_fleet=None):
+    def __init__(self, o, count=4, args=(), lists=None, vcl=VCL, log=None, through=None, by_fleet=None, peers=""):
         self.program, self.pages = o.varnishd, Pages()
         self.dir = workdir()
         (self.dir / "secret").write_text(SECRET + "\n")
@@ -94,7 +95,7 @@ class Tier:
         def start(name):
             members = (lists or {}).get(name, self.names)
             words = [f"{one}@{self.places[one]}" for one in members] + [f"node={name}"] if by_fleet is None else ["fleet"]
-            words.append(f"secret-file={self.dir / 'secret'}")
+            words.append(f"secret-file={self.dir / 'secret'}{peers}")
             more = ["-i", name, "--peers", ",".join(words), "-a", "127.0.0.1:0", "-a", f"peers={self.places[name]}", "-p", "feature=+no_coredump"]
             if log:
                 said = "" if by_fleet is None else f",address={self.places[name]}{by_fleet.get(name, '')}"
@@ -597,6 +598,75 @@ def large(report, o):
             report.note(f"{pieces} MB as a hit in {time.monotonic() - begin:.2f} s")
 
 
+def warms(report, o):
+    """A node that begins with nothing has the hottest objects of its peers before it is ready, and the origin isn't asked for them."""
+    for make in (None, Nats):
+        with contextlib.ExitStack() as stack:
+            log = make and stack.enter_context(make())
+            t = stack.enter_context(Tier(o, count=3, args=(*PATIENT, "-p", "tag_urls=on"), log=log, peers=",warm=20s"))
+            kind = "with a log" if log else "without a log"
+            ready = lambda name: t[name].counter("PEERS.warming") == 0
+            report.check(all(until(LIMIT, lambda n=name: ready(n)) for name in t.names), f"{kind}: all are ready, though no peer has anything")
+            t.kill("c")
+            shutil.rmtree(t["c"].dir, ignore_errors=True)
+            paths = [f"/hot{n}" for n in range(40)]
+            t.pages.more["/vary"] = lambda f: ("Cache-Control: max-age=1000\r\nVary: X-Kind\r\n", f.get("x-kind", "none").encode())
+            for _ in range(3):
+                [t.ask("a", path) for path in paths]
+                [t.ask("a", "/vary", X_Kind=one) for one in ("x", "y")]
+            # No hit: nobody wants it.
+            t.ask("a", "/cold")
+            t.ask("a", "/hot0", "PURGE")
+            before = sum(t.pages.asked.values())
+            t.start("c")
+            report.check(until(LIMIT, lambda: ready("c")), f"{kind}: it is ready")
+            warmed = len(paths) - 1 + 2
+            report.comes(lambda: [t["c"].counter(f"PEERS.{one}") for one in ("warmed", "warm_failed")], [warmed, 0], f"{kind}: warmed, not fetched")
+            report.check(sum(t.pages.asked.values()) == before, f"{kind}: the origin wasn't asked")
+            said = until(LIMIT, lambda: [line for line in t["c"].output if f"peers: warmed in" in line and f"{warmed} objects of {warmed} listed" in line])
+            report.check(said, f"{kind}: the log says so: {t['c'].log()}")
+            bad = [path for path in paths[1:] if t.ask("c", path).body != f"{path} 0".encode()]
+            bad += [one for one in ("x", "y") if t.ask("c", "/vary", X_Kind=one).body != one.encode()]
+            report.check(not bad and sum(t.pages.asked.values()) == before, f"{kind}: first requests are hits: {bad}")
+            report.comes(lambda: t.count("asked", ["c"]) + t.count("owned", ["c"]), 0, f"{kind}: and no misses")
+            if log:
+                t.pages.versions["/hot1"] += 1
+                t.ask("a", "/hot1", "PURGE")
+                report.check(until(LIMIT, lambda: t.ask("c", "/hot1").body == b"/hot1 1"), f"{kind}: a purge holds for what was fetched so")
+
+
+def slow_warming(report, o):
+    """A peer that is silent, or lies, delays a node that warms no longer than the time is; a purge meanwhile isn't undone."""
+    junk = b"HTTP/1.1 200 OK\r\nLacquer-Hot-List: 1\r\nContent-Length: 60\r\n\r\nGET /junk HTTP/1.1\r\nHost: site\r\nLacquer-Use: 9 9\r\n\r\nGET \x00"
+    asked = threading.Event()
+
+    def silent(s):
+        s.recv(65536)
+        asked.set()
+        s.recv(65536)
+
+    def lies(s):
+        s.recv(65536)
+        s.sendall(junk + b" " * 60)
+
+    with Nats() as log, Origin(silent) as one, Origin(lies) as two:
+        with Tier(o, count=2, args=(*PATIENT, "-p", "tag_urls=on"), log=log, peers=f",warm=8s,s@127.0.0.1:{one.address[1]},l@127.0.0.1:{two.address[1]}") as t:
+            report.check(all(until(LIMIT, lambda n=name: t[n].counter("PEERS.warming") == 0) for name in t.names), "both are ready")
+            t.kill("b")
+            shutil.rmtree(t["b"].dir, ignore_errors=True)
+            for path in ("/p", "/q"):
+                [t.ask("a", path, peers=False, x_direct="1") for _ in range(3)]
+            asked.clear()
+            t.start("b")
+            report.check(until(LIMIT, asked.is_set), "the silent peer is asked")
+            t.pages.versions["/p"] += 1
+            report.check(t.ask("a", "/p", "PURGE").status == 200, "a purge while it warms")
+            report.check(until(LIMIT, lambda: t["b"].counter("PEERS.warming") == 0), "it is ready")
+            report.check(until(LIMIT, lambda: t.ask("b", "/p", x_direct="1").body == b"/p 1"), "what was purged meanwhile isn't back")
+            before = t.pages.asked["/q"]
+            report.check(t.ask("b", "/q").body == b"/q 0" and t.pages.asked["/q"] == before, "what another peer has is there")
+
+
 def field(to, path, host="site", secret=SECRET, at=None, source="a", log="-"):
     said = f"1 from={source} to={to} at={time.time() if at is None else at:.3f} log={log}"
     code = hmac.new(secret.encode(), f"{said}\nGET\n{host}\n{path}\n".encode(), hashlib.sha256).hexdigest()[:32]
@@ -652,7 +722,7 @@ def settings_in(report, o, place):
     short.write_text("short")
     for words, wanted in (("a@h", "secret-file"), (f"secret-file={secret}", "requires members"), ("a@h,secret-file=/nonexistent", "/nonexistent"),
                           (f"a@h,secret-file={short}", "16 bytes"), (f"a@h,color=red,secret-file={secret}", "no setting color"),
-                          (f"fleet,secret-file={secret}", "no --fleet")):
+                          (f"fleet,secret-file={secret}", "no --fleet"), (f"a@h,warm=1d,secret-file={secret}", "warm must be between")):
         p = subprocess.run([o.varnishd, "-C", "-n", str(place / "n"), "-b", "127.0.0.1:9", "--peers", words], capture_output=True, text=True, timeout=LIMIT)
         report.check(p.returncode == 2 and wanted in p.stderr, f"{words}: {p.returncode} {p.stderr}")
     with Varnishd(o.varnishd, [], backend=("127.0.0.1", 9)) as v:
@@ -664,10 +734,10 @@ def settings_in(report, o, place):
         report.check(until(LIMIT, lambda: any(one["state"] == "this node" for one in ring())), f"a name's addresses are members: {ring()}")
 
 
-CASES = (settings, once, dead, still, circle, purged, listed, unlogged, lives, forms, large, hostile)
+CASES = (settings, once, dead, still, circle, purged, listed, unlogged, lives, forms, large, warms, slow_warming, hostile)
 # They ask a log, of one server or the other.
 BY_ENGINE = (listed, purged)
-QUICK = (settings, circle, unlogged, lives, forms, large, hostile)
+QUICK = (settings, circle, unlogged, lives, forms, large, warms, slow_warming, hostile)
 
 
 def main():
