@@ -170,6 +170,28 @@ fn frames_where_they_may_not_be() {
 }
 
 #[test]
+fn padding_in_every_place_and_cut_at_every_byte() {
+    // (Payload of a padded DATA frame that ends the stream, bytes of data.)
+    for (payload, data) in [("00", 0), ("0100", 0), ("00 61", 1), ("02 61 0000", 1)] {
+        let payload = hex(payload);
+        let mut bytes = hex(OPEN);
+        bytes.extend(hex(&format!("{:06x} 00 09 00000001", payload.len())));
+        bytes.extend(&payload);
+        for piece in 1..=bytes.len() {
+            let mut server = TestPeer::server();
+            server.greet();
+            bytes.chunks(piece).for_each(|piece| server.read(piece));
+            let got: Vec<_> = server.take().into_iter().filter(|event| event.starts_with("data")).collect();
+            let ended = got.last().is_some_and(|event| event.ends_with(" end"));
+            let sum: usize = got.iter().map(|event| event.split(' ').nth(2).unwrap().parse::<usize>().unwrap()).sum();
+            assert!(ended && sum == data, "{payload:?} in pieces of {piece}: {got:?}");
+        }
+    }
+    goaway(&[OPEN, "000001 00 09 00000001 01"], ErrorCode::ProtocolError, 1);
+    goaway(&[OPEN, "000003 00 08 00000001 036100"], ErrorCode::ProtocolError, 1);
+}
+
+#[test]
 fn settings_and_pings() {
     use ErrorCode::{FlowControlError, FrameSizeError, ProtocolError};
     goaway(&["000001 04 01 00000000 aa"], FrameSizeError, 0);
@@ -373,6 +395,7 @@ fn every_abuse_has_its_end() {
     let first = |n: u32, first: &str, then: &str| hex(if n == 0 { first } else { then });
     check(Http2Abuse::EmptyData, 100, &|n| first(n, OPEN, "000000 00 00 00000001"));
     check(Http2Abuse::EmptyData, 100, &|n| first(n, OPEN, "000003 00 08 00000001 020000"));
+    check(Http2Abuse::EmptyData, 100, &|n| first(n, OPEN, "000001 00 08 00000001 00"));
     for small in ["000001 00 00 00000001 61", "000003 00 08 00000001 016100"] {
         let few = Http2AbuseLimits { small_data: 200, ..limits() };
         assert_eq!(abuse(few, |n| first(n, OPEN, small), Http2Abuse::SmallData), 201);

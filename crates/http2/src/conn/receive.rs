@@ -227,7 +227,8 @@ impl Connection {
     fn set_padding(&mut self, padding: u32) -> Result<Http2Event, Http2Fault> {
         let Some(current) = &mut self.reader.current else { return Ok(Http2Event::None) };
         current.padding = Some(padding);
-        let data = current.left.checked_sub(padding).ok_or(Http2Fault::protocol("Padding larger than its frame"))?;
+        let framing = padding + u32::from(current.header.has(PADDED));
+        let data = current.left.checked_sub(framing).ok_or(Http2Fault::protocol("Padding larger than its frame"))?;
         let (header, takes) = (current.header, current.takes);
         if !takes {
             return Ok(Http2Event::None);
@@ -278,20 +279,20 @@ impl Connection {
         let mut piece_at = 0;
         if current.padding.is_none() && current.takes {
             let Some(&padding) = piece.first() else { return Ok(Http2Event::None) };
-            self.reader.advance(1);
+            // The length of the padding stays counted in `left` until the piece is taken: it may be all that the frame has.
             let event = self.set_padding(u32::from(padding))?;
             if !matches!(event, Http2Event::None) {
                 // The rest comes with the next step: this one has its event.
-                self.reader.advance(piece.len() - 1);
+                self.reader.advance(piece.len());
                 return Ok(event);
             }
             piece_at = 1;
         }
         let Some(Current { header, left, padding, takes }) = self.reader.current else { return Ok(Http2Event::None) };
-        let data_left = left.saturating_sub(padding.unwrap_or_default()) as usize;
+        let data_left = (left as usize).saturating_sub(piece_at + padding.unwrap_or_default() as usize);
         let piece = &piece[piece_at..];
         let data = piece.len().min(data_left);
-        let is_whole = self.reader.advance(piece.len());
+        let is_whole = self.reader.advance(piece_at + piece.len());
         // The owner may have reset it in the meantime.
         if !takes || !self.streams.is_live(header.stream) {
             return Ok(Http2Event::None);
