@@ -7,7 +7,7 @@ use backend::buffers;
 use cache::{Attrs, ObjectFlags, ObjectTimes, VaryKey};
 use message::hop::HopDirection;
 use message::tag_fields::XKEY;
-use message::{Codings, Head, names, vary};
+use message::{Codings, Field, Head, names, vary};
 use storage::Store;
 use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
@@ -37,8 +37,11 @@ impl Bereq {
         let mut stored = buffers::take();
         let filter =
             if self.fill.cacheability.is_uncacheable() { HopDirection::PassResponse } else { HopDirection::Insert };
-        self.beresp.store_to(&mut stored, |field| filter.keeps(field));
-        self.log_object(filter);
+        // A 416 says the object's length so (RFC 9110 15.5.17); beside another status the field would be about a part.
+        let is_416 = self.beresp.is_status(416);
+        let keeps = |field: &Field<'_>| filter.keeps(field) || is_416 && field.is(names::CONTENT_RANGE);
+        self.beresp.store_to(&mut stored, keeps);
+        self.log_object(keeps);
         let done = self.store_head_in(&store, &stored, variant.as_ref(), flags, streams);
         buffers::leave(stored);
         done
@@ -308,12 +311,12 @@ impl Bereq {
         Some(self.engine.cache.stores().transient().clone())
     }
 
-    fn log_object(&mut self, filter: HopDirection) {
+    fn log_object(&mut self, keeps: impl Fn(&Field<'_>) -> bool) {
         if self.log.ring().is_masked(Tag::ObjHeader) {
             return;
         }
         OBJ.log_status(&self.beresp, &mut self.log);
-        for field in self.beresp.iter().filter(|field| filter.keeps(field)) {
+        for field in self.beresp.iter().filter(|field| keeps(field)) {
             self.log.put(Tag::ObjHeader, field.line());
         }
     }
