@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A plugin of pytest for curl's suite: our server takes the place of the httpd that the tests name, which serves behind it, and of nghttpx.
 
-`judge` loads it. Environment: LACQUER_JUDGED (the program; empty: nothing is replaced), LACQUER_LEFT_OUT (a file with patterns of the
-ids of tests that don't run), LACQUER_RESULTS (a file that gets one JSON object a line: id, outcome, why).
+`judge` loads it, with `results.py` for LACQUER_LEFT_OUT and LACQUER_RESULTS. LACQUER_JUDGED is the program; empty: nothing is replaced.
 """
-import fnmatch
-import json
 import os
 import pathlib
 import re
@@ -171,11 +168,6 @@ if os.environ["LACQUER_JUDGED"]:
     testenv.Env.have_h3_server = staticmethod(lambda: True)
 
 
-def pytest_collection_modifyitems(items):
-    left_out = pathlib.Path(os.environ["LACQUER_LEFT_OUT"]).read_text().split("\n")
-    items[:] = [item for item in items if not any(fnmatch.fnmatchcase(item.name, pattern) for pattern in left_out)]
-
-
 def pytest_runtest_setup(item):
     """Each file of tests gets a fresh server, with an empty cache, which has learned nothing of its origin."""
     front, name = Httpd.front, item.path.name
@@ -183,10 +175,3 @@ def pytest_runtest_setup(item):
         front.stop()
         front.start()
         front.tests = name
-
-
-def pytest_runtest_logreport(report):
-    if report.when == "call" or report.outcome != "passed":
-        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
-        with open(os.environ["LACQUER_RESULTS"], "a") as out:
-            out.write(json.dumps({"id": report.nodeid.split("::", 1)[-1].split("::")[-1], "outcome": report.outcome, "why": why}) + "\n")
