@@ -133,7 +133,7 @@ impl Log {
         self.medium.takes_time()
     }
 
-    /// Counts up with each [`Log::replace`] that has come so far that the new log counts.
+    /// Counts up with each [`Log::replace`] that has come so far that the new log may count.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -160,9 +160,10 @@ impl Log {
         let begin = if fits_below { FIRST } else { self.end.next_multiple_of(PAGE) };
         self.medium.write_at(begin, &frame)?;
         self.medium.sync()?;
-        self.write_head(Head { generation, begin, is_complete: true })?;
         let old = (self.begin, self.end);
         (self.generation, self.begin, self.end, self.base) = (generation, begin, begin + len, len);
+        // If this fails, nobody knows which head a reader will find. Entries must not go into either log then.
+        self.write_head(Head { generation, begin, is_complete: true })?;
         // A head that goes bad must not bring the old log back.
         self.medium.clear(old.0, old.1)?;
         self.medium.sync()

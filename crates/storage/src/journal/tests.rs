@@ -11,6 +11,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod sites;
+
 /// Blocks that a disk writes whole, in any order, as long as nobody has synced.
 const BLOCK: usize = 4096;
 
@@ -23,6 +25,8 @@ struct State {
     bytes: Vec<u8>,
     /// Content of each block before a write that isn't synced.
     unsynced: Vec<(usize, Vec<u8>)>,
+    // The same of blocks whose sync has failed: a later sync doesn't write them.
+    doubtful: Vec<(usize, Vec<u8>)>,
     syncs: usize,
     /// All that is done, to be undone from the end by a kill.
     history: Vec<Vec<u8>>,
@@ -51,10 +55,16 @@ impl State {
         self.bytes[at..end].copy_from_slice(bytes);
     }
 
+    // A sync has failed: what it was to write may or may not be there.
+    fn lose_track(&mut self) {
+        let State { unsynced, doubtful, .. } = self;
+        doubtful.append(unsynced);
+    }
+
     /// A power cut: blocks that weren't synced are new, old, or torn, as `draw` says.
     fn cut_power(&self, mut draw: impl FnMut() -> u8) -> Vec<u8> {
         let mut after = self.bytes.clone();
-        for (block, old) in self.unsynced.iter().rev() {
+        for (block, old) in self.unsynced.iter().rev().chain(self.doubtful.iter().rev()) {
             let range = block * BLOCK..(block + 1) * BLOCK;
             let keep = match draw() % 4 {
                 0 | 1 => continue,
@@ -109,7 +119,8 @@ impl Medium for Disk {
 
     fn sync(&self) -> io::Result<()> {
         let mut state = self.0.lock();
-        state.unsynced.clear();
+        let written = std::mem::take(&mut state.unsynced);
+        state.doubtful.retain(|(block, _)| !written.iter().any(|(other, _)| other == block));
         state.syncs += 1;
         Ok(())
     }
