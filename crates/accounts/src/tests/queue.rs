@@ -129,7 +129,7 @@ impl Site {
 
     /// A visit of several pages, the parts of which the browser keeps.
     fn session(&mut self, mut at: f64) {
-        let address = 0x5000_0000 | self.draw.below(1 << 22) as u32 * 64;
+        let address = 0x5000_0000 | (self.draw.below(1 << 22) as u32 * 64);
         let (caller, is_known, is_user) = (self.caller(address), self.draw.below(10) < 6, self.draw.below(10) == 0);
         let mut referer = [Origin::Unnamed, Origin::Other, Origin::Other][self.draw.below(3) as usize];
         for number in 0..1 + (self.after(3.0) as u64).min(11) {
