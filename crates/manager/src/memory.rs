@@ -59,7 +59,9 @@ impl ManagerMemory {
             let _ = vsm::remove(workdir, SetOwner::Worker);
             let _ = vsm::remove_set_aside(workdir, SetOwner::Worker);
         });
-        ManagerMemory::create_beside(jail, identity, compat)
+        // Tools would take a part of it for a running server's.
+        let remove = || jail.privileged(|| _ = vsm::remove(workdir, SetOwner::Manager));
+        ManagerMemory::create_beside(jail, identity, compat).inspect_err(|_| remove())
     }
 
     /// The same as [`ManagerMemory::create`], without touching a running worker's segments.

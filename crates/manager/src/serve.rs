@@ -396,6 +396,10 @@ fn open(manager: &mut Manager, options: &ManagerOptions, todo: &mut StartArgs) -
     if published.is_err() {
         // Tools would read it as that of a running server.
         memory.close(&jail, false);
+        if manager.cli.secret_is_ours {
+            let secret = manager.server.workdir.join(workdir::SECRET);
+            jail.privileged(|| _ = std::fs::remove_file(secret));
+        }
     }
     published?;
     manager.server.memory = Some(memory);

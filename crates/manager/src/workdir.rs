@@ -49,6 +49,8 @@ pub fn enter(path: &Path, jail: &Jail) -> Result<(), Fatal> {
             let _ = user::chown(here, None, Some(gid)).and_then(|()| let_group_enter(here));
         }
         let test = Path::new("_.testfile");
+        // One that a former start could not remove.
+        let _ = fs::remove_file(test);
         let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(test);
         if let Err(e) = made {
             return argument(format!(
@@ -140,7 +142,8 @@ pub fn make_secret(dir: &Path, jail: &Jail) -> Result<PathBuf, Fatal> {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
         }
-        OpenOptions::new().write(true).create_new(true).mode(0o640).open(&path)?.write_all(&secret)
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&path)?;
+        file.write_all(&secret).inspect_err(|_| _ = fs::remove_file(&path))
     };
     match jail.privileged(write) {
         Ok(()) => Ok(path),

@@ -87,11 +87,17 @@ impl SegmentSet {
         let dir = workdir.join(home.dir_name());
         // Readers look the directory up again when its mode changes, so it gets its name when it is complete.
         let fresh = workdir.join(format!("{}.{pid}.new", home.dir_name()));
+        // In a container each manager has the same number.
+        let _ = fs::remove_dir_all(&fresh);
         DirBuilder::new().mode(DIR_MODE).create(&fresh)?;
-        fs::set_permissions(&fresh, Permissions::from_mode(DIR_MODE))?;
-        give(&fresh, owner)?;
-        let index = SegmentIndex::create(&fresh, pid, birth, owner)?;
-        fs::rename(&fresh, &dir)?;
+        let make = || -> io::Result<SegmentIndex> {
+            fs::set_permissions(&fresh, Permissions::from_mode(DIR_MODE))?;
+            give(&fresh, owner)?;
+            let index = SegmentIndex::create(&fresh, pid, birth, owner)?;
+            fs::rename(&fresh, &dir)?;
+            Ok(index)
+        };
+        let index = make().inspect_err(|_| _ = fs::remove_dir_all(&fresh))?;
         let (held, index) = (None, Mutex::new(index));
         let set = Set { dir: dir.clone(), held, home, owner, birth, next_file: AtomicU64::new(0), index };
         set.index.lock().moved_to(&dir);

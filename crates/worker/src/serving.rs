@@ -182,6 +182,9 @@ fn by_listener(sockets: Vec<ServingSocket>) -> Vec<(String, Vec<ServingSocket>)>
     groups
 }
 
+// The system goes on giving it a share of the connections, which nobody would accept: better another worker.
+const UNUSABLE: &str = "a listening socket can't be used";
+
 async fn serve(worker: Arc<Worker>, number: usize, share: Vec<ServingSocket>, trim: Arc<rt::Notify>) {
     if number == 0 {
         rt::spawn(crate::demand::run(worker.clone()));
@@ -189,9 +192,7 @@ async fn serve(worker: Arc<Worker>, number: usize, share: Vec<ServingSocket>, tr
     }
     for socket in share {
         if socket.info.is_quic {
-            if let Err(error) = crate::quic::listen(&worker, socket) {
-                eprintln!("listener: {error}");
-            }
+            crate::quic::listen(&worker, socket).unwrap_or_else(|error| panic!("{UNUSABLE}: {error}"));
             continue;
         }
         match net::Listener::from_fd(socket.fd) {
@@ -210,7 +211,7 @@ async fn serve(worker: Arc<Worker>, number: usize, share: Vec<ServingSocket>, tr
                 }
                 rt::spawn(accept(worker.clone(), listener, socket.info));
             }
-            Err(error) => eprintln!("listener {}: {error}", socket.info.name),
+            Err(error) => panic!("{UNUSABLE}: {}: {error}", socket.info.name),
         }
     }
     loop {
