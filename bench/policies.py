@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Hit ratios of eviction policies, simulated: bytes limited, half of the trace to warm up, what a store adds per object counted.
-Of requests, of bytes, and of the seconds that the origin takes.
+A hit ratio is given by requests, by bytes, and by the seconds that the origin takes.
 
 usage: bench/policies.py [--requests N] [--capacity MEGABYTES]
 """

@@ -44,7 +44,7 @@ impl EvictBy {
 /// which is at hand whenever its item moves.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Worth {
-    /// Of 16 significant bits.
+    /// A weight has 16 significant bits.
     pub weight: u64,
     pub uses: u8,
     pub cost: FetchCost,
@@ -113,12 +113,12 @@ fn excess_bits(weight: u64) -> u32 {
     (u64::BITS - weight.leading_zeros()).saturating_sub(MANTISSA_BITS)
 }
 
-/// Of an object that isn't in the list yet.
+/// Marks an object that isn't in the list yet.
 pub(crate) fn expect_little_use(oc: &Objcore) {
     Worth { uses: 1, ..Worth::of(oc) }.note(oc);
 }
 
-/// Of an object that isn't in the list yet. That of an object that it refreshes counts if it is more.
+/// Sets the cost of an object that isn't in the list yet. The cost of the object that it refreshes counts if it is more.
 pub(crate) fn note_fetch_time(oc: &Objcore, time: Duration, old: Option<&Objcore>) {
     let old = old.map_or(FetchCost::default(), |old| Worth::of(old).cost);
     let cost = FetchCost(FetchCost::of(time).0.max(old.0));

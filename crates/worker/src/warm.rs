@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A worker whose cache is empty fetches the hottest objects of its peers before the node is ready (`--peers`, `warm`).
 //!
-//! It begins once the gate of the fleet's log is open, and ends when all is fetched, when the time is over, or when
+//! Warming begins once the gate of the fleet's log is open, and ends when all is fetched, when the time is over, or when
 //! half of the room in its stores is used. Until then `PEERS.warming` is 1, so that `/readyz` fails, and the node's
 //! report doesn't make it a member of the tier. Clients that come all the same are served.
 

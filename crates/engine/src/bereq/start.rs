@@ -164,7 +164,7 @@ fn make(req: &mut Req, busy: Box<Busy>, stale: Option<ObjRef>, mode: FetchMode, 
     bereq.log_tenant();
     bereq.begin_kind(req);
     bereq.make_head(req, mode);
-    // It isn't its turn yet, and many may be made before it is.
+    // The fetch hasn't had its turn yet, and many may be made before it is.
     bereq.log.rest();
     bereq
 }

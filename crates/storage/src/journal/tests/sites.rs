@@ -131,7 +131,7 @@ impl Life {
         }
     }
 
-    // What a next process finds; `None` if it believes nothing.
+    // The next process finds this; `None` if it believes nothing.
     fn needed(&self, bytes: &[u8]) -> Option<Vec<JournalEntry>> {
         let found = reopen(bytes).ok()?;
         Some(found.into_iter().filter(|entry| !self.needless.contains(entry)).collect())
