@@ -55,8 +55,8 @@ impl Default for LedgerSettings {
         LedgerSettings {
             bytes: 8_000_000,
             half_life: 1800.0,
-            share: 0.05,
-            verified_share: 0.05,
+            share: 0.04,
+            verified_share: 0.04,
             least: 0.1,
             patience: 2.0,
             learning: 120.0,
@@ -166,6 +166,11 @@ impl KnownClient {
     fn course(self) -> Course {
         if self.is_new || self.is_crawl { Course::Fetched } else { Course::Read }
     }
+
+    /// Requests that newcomers' solo requests are compared with: asking again is no evidence, and a newcomer's solo request counts with the news.
+    fn others(self, evidence: Evidence) -> f64 {
+        if self.is_new && evidence.solo > 0.0 { 0.0 } else { evidence.requests.into() }
+    }
 }
 
 const READ: Evidence = Evidence { requests: 1.0, solo: 0.0 };
@@ -220,10 +225,16 @@ impl Ledger {
         let client = self.client(caller);
         let course = client.course();
         let (mut requests, mut counted) = (0.0, 0.0);
-        for ask in asks {
+        let mut others = [0.0; Shape::COUNT];
+        for ask in asks.into_iter().map(Into::<Ask>::into) {
+            let evidence = self.ask(ask.object, caller, client, course);
             requests += 1.0;
             // A hit on what the client itself fetched says nothing about readers.
-            counted += self.ask(ask.into(), caller, client, course, now).requests;
+            counted += evidence.requests;
+            others[ask.shape.index()] += client.others(evidence);
+        }
+        for (shape, count) in others.into_iter().enumerate() {
+            self.count_others(shape, count, now);
         }
         self.count(caller, requests, 0.0, Evidence { requests: counted, solo: 0.0 });
     }
@@ -235,9 +246,10 @@ impl Ledger {
             self.unproven = self.unproven.saturating_add(1);
         }
         let (ask, client) = (ask.into(), self.client(caller));
-        let evidence = self.ask(ask, caller, client, client.course(), now);
+        let evidence = self.ask(ask.object, caller, client, client.course());
+        self.count_others(ask.shape.index(), client.others(evidence), now);
         if self.count(caller, 1.0, 1.0, evidence).solo > 0.0 {
-            self.count_pressure(ask.shape, true, now);
+            self.count_solo(ask.shape.index(), now);
         }
     }
 
@@ -245,7 +257,9 @@ impl Ledger {
     pub fn refused(&mut self, caller: &Caller, ask: impl Into<Ask>, now: Mono) {
         self.tell_time(now);
         let (ask, client) = (ask.into(), self.client(caller));
-        let is_solo = self.ask(ask, caller, client, Course::Refused, now).solo > 0.0;
+        let evidence = self.ask(ask.object, caller, client, Course::Refused);
+        self.count_others(ask.shape.index(), client.others(evidence), now);
+        let is_solo = evidence.solo > 0.0;
         let mut news = NOTHING;
         self.total.requests += 1.0;
         if let Some(account) = self.accounts.open(caller, Level::Client) {
@@ -254,7 +268,7 @@ impl Ledger {
             if is_solo && account.news_left() >= 1.0 && account.is_next_solo() {
                 account.refused += 1.0;
                 news = SOLO;
-                self.count_pressure(ask.shape, true, now);
+                self.count_solo(ask.shape.index(), now);
             }
         }
         self.tell_groups(caller, 0.0, news);
@@ -422,21 +436,13 @@ impl Ledger {
     }
 
     /// Notes that the client asks for the object, and gives the one that fetched it first its due.
-    fn ask(&mut self, ask: Ask, caller: &Caller, client: KnownClient, course: Course, now: Mono) -> Evidence {
+    fn ask(&mut self, object: u64, caller: &Caller, client: KnownClient, course: Course) -> Evidence {
         // Only what was counted is pardoned later.
         let note = u8::from(client.counts_solo) * 2 + u8::from(client.is_new);
-        let before = self.asked.ask(ask.object, caller.keys[Level::Client as usize], course, note);
-        let is_solo = matches!(before, Before::Never | Before::Refused);
-        if before == Before::Crowd {
-            // A refusal is no vote, so this says neither that the client reads nor that it crawls.
-            return NOTHING;
-        }
-        // Asking again is no evidence, and a newcomer's solo request counts with the news.
-        if before != Before::Own && !(client.is_new && is_solo) {
-            self.count_pressure(ask.shape, false, now);
-        }
+        let before = self.asked.ask(object, caller.keys[Level::Client as usize], course, note);
         match before {
             Before::Never | Before::Refused => SOLO,
+            // A refusal is no vote, so a crowd says neither that the client reads nor that it crawls.
             Before::Own | Before::Crowd => NOTHING,
             Before::Shared => READ,
             Before::Other(first, note) => {
@@ -499,10 +505,24 @@ impl Ledger {
         self.newcomers.add(news);
     }
 
-    fn count_pressure(&mut self, shape: Shape, is_solo: bool, now: Mono) {
-        let is_crowded = f64::from(self.unproven) >= CROWDED.0 + CROWDED.1 * self.crawl.readers_at_a_time();
-        self.pressure.count(is_solo, is_crowded, now);
-        self.shape_pressure[shape.index()].count(is_solo, is_crowded, now);
+    fn count_solo(&mut self, shape: usize, now: Mono) {
+        let is_crowded = self.is_crowded();
+        for pressure in [&mut self.pressure, &mut self.shape_pressure[shape]] {
+            pressure.count_solo(is_crowded, now);
+        }
+    }
+
+    fn count_others(&mut self, shape: usize, count: f64, now: Mono) {
+        if count > 0.0 {
+            let is_crowded = self.is_crowded();
+            for pressure in [&mut self.pressure, &mut self.shape_pressure[shape]] {
+                pressure.count_others(count, is_crowded, now);
+            }
+        }
+    }
+
+    fn is_crowded(&self) -> bool {
+        f64::from(self.unproven) >= CROWDED.0 + CROWDED.1 * self.crawl.readers_at_a_time()
     }
 
     fn budget(&mut self, caller: &Caller, is_of_crowd: bool, now: Mono) -> &mut CrawlBudget {

@@ -39,10 +39,6 @@ impl Requests {
         Requests { solo: self.solo * factor, others: self.others * factor, is_on: self.is_on }
     }
 
-    fn count(&mut self, is_solo: bool) {
-        if is_solo { self.solo += 1.0 } else { self.others += 1.0 }
-    }
-
     fn judge(&mut self, limits: PressureLimits, least: f64, may_begin: bool) {
         let times = if self.is_on { limits.ends } else { limits.begins };
         self.is_on = (self.is_on || may_begin) && self.solo > least && self.solo > times * self.others;
@@ -54,16 +50,26 @@ impl Pressure {
         Pressure { limits, at: now, usual: Requests::default(), brief: Requests::default() }
     }
 
-    /// Counts a request, whether it is served or not. `is_solo`: a newcomer's, for an object that nobody else wants. `is_crowded`: the origin
-    /// has many fetches of newcomers and crawlers in progress.
-    pub fn count(&mut self, is_solo: bool, is_crowded: bool, now: Mono) {
+    /// Counts a newcomer's request for an object that nobody else wants, whether it is served or not. `is_crowded`: the origin has many fetches
+    /// of newcomers and crawlers in progress.
+    pub fn count_solo(&mut self, is_crowded: bool, now: Mono) {
+        self.count((1.0, 0.0), is_crowded, now);
+    }
+
+    pub fn count_others(&mut self, requests: f64, is_crowded: bool, now: Mono) {
+        self.count((0.0, requests), is_crowded, now);
+    }
+
+    fn count(&mut self, (solo, others): (f64, f64), is_crowded: bool, now: Mono) {
         let passed = now.since(self.at);
         if passed > 0.0 {
             (self.usual, self.brief) = (self.usual.faded(passed, AVERAGED.0), self.brief.faded(passed, AVERAGED.1));
             self.at = now;
         }
-        self.usual.count(is_solo);
-        self.brief.count(is_solo);
+        for requests in [&mut self.usual, &mut self.brief] {
+            requests.solo += solo;
+            requests.others += others;
+        }
         self.usual.judge(self.limits, LEAST.0 * AVERAGED.0, true);
         self.brief.judge(self.limits, LEAST.1 * AVERAGED.1, is_crowded);
     }
@@ -92,8 +98,8 @@ mod tests {
     fn is_on(pressure: &mut Pressure, from: f64, solo: u32, others: u32) -> bool {
         for step in 0..60 {
             let now = Mono(from + f64::from(step));
-            (0..others).for_each(|_| pressure.count(false, false, now));
-            (0..solo).for_each(|_| pressure.count(true, false, now));
+            (0..others).for_each(|_| pressure.count_others(1.0, false, now));
+            (0..solo).for_each(|_| pressure.count_solo(false, now));
         }
         pressure.is_on()
     }
@@ -110,7 +116,7 @@ mod tests {
     #[test]
     fn few_requests_press_nobody() {
         let mut pressure = Pressure::new(LIMITS, Mono(0.0));
-        (0..100).for_each(|n| pressure.count(true, false, Mono(1000.0 + f64::from(n) * 1.1)));
+        (0..100).for_each(|n| pressure.count_solo(false, Mono(1000.0 + f64::from(n) * 1.1)));
         assert!(!pressure.is_on());
     }
 
@@ -121,9 +127,9 @@ mod tests {
         let mut counted = 0;
         while !pressure.is_on() && counted < 10_000 {
             let now = Mono(60.0 + f64::from(counted) / f64::from(solo));
-            pressure.count(true, is_crowded, now);
+            pressure.count_solo(is_crowded, now);
             (0..others * counted / solo - others * counted.saturating_sub(1) / solo)
-                .for_each(|_| pressure.count(false, is_crowded, now));
+                .for_each(|_| pressure.count_others(1.0, is_crowded, now));
             counted += 1;
         }
         counted
