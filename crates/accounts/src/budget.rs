@@ -7,7 +7,7 @@ use base::Mono;
 
 const AVERAGED: f64 = 60.0;
 /// Seconds of income that an unused bucket holds, and seconds of the origin's time that it always holds.
-const BURST: (f64, f64) = (10.0, 1.0);
+const BURST: (f64, f64) = (10.0, 0.25);
 /// Assumed origin time of a fetch, in seconds, before one was measured.
 const FIRST_COST: f64 = 0.1;
 const COST_WEIGHT: f64 = 1.0 / 16.0;

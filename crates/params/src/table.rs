@@ -189,7 +189,7 @@ params! {
         "Memory of the accounts. The accounts of those that read least make room for new ones. A change begins new accounts.";
     bots_patience: Seconds = "2.000" ["seconds" min "0.000" max "60.000"] { Own }
         "How long a crawler's request may wait for its share of the backends' time. Beyond that it is refused.";
-    bots_share: Real = "5" ["percent" min "0" max "99"] { Own }
+    bots_share: Real = "4" ["percent" min "0" max "99"] { Own }
         "Crawlers' share of all backend time that is used. Each verified bot (req.bot.verified) has the same share of its own.";
     bots_status: Count = "429" ["" min "400" max "599"] { Own }
         "Status of the response to a crawler's request that is refused. It has Retry-After.";
