@@ -379,6 +379,11 @@ impl DiskLog {
         position.is_some_and(|position| self.pending.remove(position).is_some())
     }
 
+    /// The next flush writes all removals that no footer on stable storage has.
+    pub fn write_removals_again(&mut self) {
+        self.unwritten.clone_from(&self.unsealed);
+    }
+
     /// Notes a put in progress. Those that have ended are forgotten now and then.
     pub fn note_put(&mut self, mark: &Arc<PutMark>) {
         if self.puts.len() == self.puts.capacity() {

@@ -3,7 +3,8 @@
 //!
 //! An operation may fail, end late or not have happened at all after a power cut. The order of operations in progress
 //! is nobody's promise: who needs one waits for the first to end; what has ended is on stable storage once a
-//! [`DeviceOp::Sync`] has ended that was begun after it.
+//! [`DeviceOp::Sync`] has ended that was begun after it. If that one fails, nobody knows of what ended before it, and a later sync says nothing
+//! of it either: on Linux the kernel may have dropped the blocks.
 
 use std::cell::Cell;
 use std::fmt;

@@ -18,7 +18,7 @@ use crate::index::DiskIndex;
 use crate::load::{Loaded, Lost, RecordCandidate};
 use crate::options::{DiskOpenError, DiskStoreOptions};
 use crate::put::Put;
-use crate::task::{self, Driver, Signal};
+use crate::task::{Driver, Signal};
 use crate::{open, reclaim, recover, seal};
 
 /// A store on a device. Cheap to clone; all methods may be called on any thread.
@@ -203,7 +203,8 @@ impl Disk {
         held.map(|segment| segment.least_ban_seq).min().filter(|&least| least != u64::MAX)
     }
 
-    /// Writes what is there and ends once it is on stable storage: objects put before and removals.
+    /// Writes what is there and ends once it is on stable storage: objects put before and removals, but not what an earlier sync failed to bring
+    /// there. The removals among that are in the next footer.
     ///
     /// # Errors
     /// It isn't known to be.
@@ -225,10 +226,7 @@ impl Disk {
         if !written.await {
             return Err(SyncError::Failed);
         }
-        task::sync(&*core.device).await.map_err(|error| {
-            core.counters.sync_errors.count();
-            SyncError::Device(error)
-        })
+        core.sync_device().await.map_err(SyncError::Device)
     }
 
     /// To be called several times a second: the time, batches that have waited, what was put off.

@@ -79,13 +79,14 @@ impl Core {
         }
     }
 
-    /// Nobody knows what a write that failed has left: its segment ends, and no object counts on it.
+    /// Nobody knows what a write that failed has left: its segment ends, no object counts on it, and its removals are written again.
     fn fail(&self, log: &mut DiskLog, error: DeviceError) {
         self.note_error(error, &self.counters.write_errors);
         log.failures += 1;
         log.paused_until = self.now.load(Relaxed).saturating_add(PAUSE);
         self.counters.puts_failed.add(log.pending.len() as u64);
         log.pending.clear();
+        log.write_removals_again();
         // The batch may be of the segment before: that is found out when it is sealed.
         let Some(open) = log.open.take() else { return };
         log.segments[open.index as usize].state = DiskSegmentState::Full;

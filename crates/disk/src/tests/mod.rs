@@ -11,4 +11,5 @@ mod home;
 mod power;
 mod real;
 mod simulated;
+mod sites;
 mod store;

@@ -31,6 +31,25 @@ pub enum SimulatedFault {
     Hang,
 }
 
+/// One operation that goes wrong, after so many others of its sort.
+#[derive(Clone, Copy, Debug)]
+pub struct NthFault {
+    pub left: usize,
+    pub fault: SimulatedFault,
+    pub hits_reads: bool,
+}
+
+impl NthFault {
+    fn count_down(&mut self, kind: OperationKind) -> Option<SimulatedFault> {
+        if (kind == OperationKind::Read) != self.hits_reads {
+            return None;
+        }
+        let is_due = self.left == 1;
+        self.left = self.left.saturating_sub(1);
+        is_due.then_some(self.fault)
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Simulated {
     state: Mutex<State>,
@@ -41,10 +60,13 @@ struct State {
     stable: Vec<u8>,
     /// Blocks not yet on stable storage: the versions with the time of their writing.
     unsynced: BTreeMap<u64, Vec<(u64, Vec<u8>)>>,
+    /// Blocks whose sync has failed: only another write of the block and its sync make sure of them.
+    doubtful: BTreeMap<u64, Vec<(u64, Vec<u8>)>>,
     time: u64,
     queue: Vec<Queued>,
     orphans: usize,
     fault: Option<(OperationKind, SimulatedFault)>,
+    once: Option<NthFault>,
     /// Bytes of the medium that can't be written.
     spoilt: Range<u64>,
     reads: u64,
@@ -70,6 +92,20 @@ impl Simulated {
 
     pub fn set_fault(&self, fault: Option<(OperationKind, SimulatedFault)>) {
         self.state.lock().fault = fault;
+    }
+
+    pub fn fail_once(&self, fault: NthFault) {
+        self.state.lock().once = Some(fault);
+    }
+
+    /// The fault that is still to come; its `left` is 0 once it has.
+    pub fn once(&self) -> Option<NthFault> {
+        self.state.lock().once
+    }
+
+    /// True if a sync of blocks has failed that weren't written again.
+    pub fn has_doubts(&self) -> bool {
+        !self.state.lock().doubtful.is_empty()
     }
 
     pub fn spoil(&self, bytes: Range<u64>) {
@@ -125,7 +161,12 @@ impl Simulated {
             }
         }
         let mut image = state.stable.clone();
-        for (block, versions) in &state.unsynced {
+        let mut blocks = state.doubtful.clone();
+        state
+            .unsynced
+            .iter()
+            .for_each(|(block, versions)| blocks.entry(*block).or_default().extend_from_slice(versions));
+        for (block, versions) in &blocks {
             let at = (*block as usize) * BLOCK;
             let old = image[at..at + BLOCK].to_vec();
             let mut pick =
@@ -148,7 +189,12 @@ impl Simulated {
         let mut state = self.state.lock();
         let end = state.time;
         state.settle(end);
-        state.stable.clone()
+        let mut image = state.stable.clone();
+        for (block, versions) in &state.doubtful {
+            image[*block as usize * BLOCK..][..BLOCK]
+                .copy_from_slice(&versions.last().expect("a block has a version").1);
+        }
+        image
     }
 }
 
@@ -167,8 +213,16 @@ impl Device for Simulated {
 
 impl State {
     fn perform(&mut self, begun: u64, op: DeviceOp, dice: &mut DiskDice) -> Result<Pages, DeviceError> {
-        let fault = self.fault.filter(|(kind, _)| *kind == kind_of(&op)).map(|(_, fault)| fault);
+        let lasting = self.fault.filter(|(kind, _)| *kind == kind_of(&op)).map(|(_, fault)| fault);
+        let once = self.once.as_mut().and_then(|once| once.count_down(kind_of(&op)));
+        let fault = once.or(lasting);
         match (op, fault) {
+            (DeviceOp::Sync, Some(SimulatedFault::Error(error) | SimulatedFault::Half(error))) if once.is_some() => {
+                for (block, mut versions) in std::mem::take(&mut self.unsynced) {
+                    self.doubtful.entry(block).or_default().append(&mut versions);
+                }
+                Err(error)
+            }
             (_, Some(SimulatedFault::Error(error))) => Err(error),
             (DeviceOp::Write { at, .. }, _) if self.spoilt.contains(&at) => Err(DeviceError::Os(5)),
             (DeviceOp::Write { at, from }, Some(SimulatedFault::Half(error))) => {
@@ -201,7 +255,8 @@ impl State {
     fn read(&self, at: u64, into: &mut [u8]) {
         into.copy_from_slice(&self.stable[at as usize..at as usize + into.len()]);
         for (number, block) in into.chunks_exact_mut(BLOCK).enumerate() {
-            let versions = self.unsynced.get(&(at / BLOCK as u64 + number as u64));
+            let number = at / BLOCK as u64 + number as u64;
+            let versions = self.unsynced.get(&number).or_else(|| self.doubtful.get(&number));
             if let Some((_, bytes)) = versions.and_then(|versions| versions.last()) {
                 block.copy_from_slice(bytes);
             }
@@ -218,11 +273,12 @@ impl State {
     }
 
     fn settle(&mut self, time: u64) {
-        let stable = &mut self.stable;
+        let State { stable, doubtful, .. } = self;
         self.unsynced.retain(|block, versions| {
             let count = versions.iter().take_while(|(written, _)| *written <= time).count();
             if let Some((_, bytes)) = versions.drain(..count).next_back() {
                 stable[*block as usize * BLOCK..][..BLOCK].copy_from_slice(&bytes);
+                doubtful.remove(block);
             }
             !versions.is_empty()
         });
