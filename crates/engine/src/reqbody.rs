@@ -48,6 +48,7 @@ struct Inner {
     waiting: usize,
     kept: KeptBody,
     trailers: Option<Box<Head>>,
+    is_used: bool,
     reader: Option<Waker>,
     pump: Option<Waker>,
 }
@@ -119,6 +120,7 @@ impl ReqBody {
             waiting: 0,
             kept: KeptBody::default(),
             trailers: None,
+            is_used: false,
             reader: None,
             pump: None,
         }))))
@@ -174,6 +176,11 @@ impl ReqBody {
             | ReqBodyState::Cached
             | ReqBodyState::Spent => None,
         }
+    }
+
+    /// True if a part of the body was taken, or the body failed: another fetch can't send it.
+    pub fn is_used(&self) -> bool {
+        self.failure().is_some() || self.0.as_ref().is_some_and(|inner| inner.borrow().is_used)
     }
 
     /// Length of the body, as announced or as kept.
@@ -254,6 +261,7 @@ impl ReqBody {
         }
         if let Some(piece) = inner.pieces.pop_front() {
             inner.waiting -= piece.len();
+            inner.is_used = true;
             wake(&mut inner.pump);
             return Poll::Ready(Ok(Some(piece)));
         }
@@ -269,7 +277,9 @@ impl ReqBody {
 
     /// The trailers of a completed body that may be forwarded.
     pub fn take_trailers(&self) -> Option<Head> {
-        let mut trailers = self.0.as_ref()?.borrow_mut().trailers.take()?;
+        let mut inner = self.0.as_ref()?.borrow_mut();
+        let mut trailers = inner.trailers.take()?;
+        inner.is_used = true;
         trailers.retain(|field| message::hop::may_be_trailer(field.name()));
         (!trailers.is_empty()).then_some(*trailers)
     }

@@ -186,7 +186,8 @@ impl Bereq {
                 Failure::Early(_) => reused,
                 Failure::Late(_) | Failure::Aborted => false,
             };
-            if !is_worth_it || new_connection || !self.ask.tries.may_reconnect() {
+            let may_reconnect = self.ask.tries.reconnects && !self.ask.has_used_body();
+            if !is_worth_it || new_connection || !may_reconnect {
                 match failure.fault() {
                     Some(fault) => {
                         self.blame_backend(fault);

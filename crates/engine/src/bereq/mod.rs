@@ -248,7 +248,8 @@ impl Bereq {
     }
 
     fn retry(&mut self) -> FetchStep {
-        if let Some(reason) = self.ask.tries.refusal {
+        if self.ask.has_used_body() {
+            let reason = "req.body not cached";
             self.log.putf(Tag::Error, format_args!("Retry not possible, {reason}"));
             self.blame_too(ProxyError::ProxyConfigurationError, reason);
             return FetchStep::Fail("retry not possible");

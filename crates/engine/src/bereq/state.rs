@@ -117,11 +117,16 @@ pub(crate) struct Ask {
     pub acct: ExchangeAcct,
 }
 
+impl Ask {
+    /// True if another try would lack a part of the client's body.
+    pub fn has_used_body(&self) -> bool {
+        matches!(&self.body, BereqBody::Lent(lent) if lent.is_used())
+    }
+}
+
 /// The tries of a request: VCL's retries, and those over another connection.
 pub(crate) struct Tries {
     pub retries: u32,
-    /// The reason why a second try is impossible.
-    pub refusal: Option<&'static str>,
     /// `bereq.retry_connect`: a request whose connection was closed before the response may be sent again.
     pub reconnects: bool,
     /// Status of the response whose head has come; 0 before.
@@ -130,7 +135,7 @@ pub(crate) struct Tries {
 
 impl Tries {
     pub fn new() -> Self {
-        Tries { retries: 0, refusal: None, reconnects: true, status: 0 }
+        Tries { retries: 0, reconnects: true, status: 0 }
     }
 
     /// Counts a retry of VCL. False if there are more than `most`.
@@ -146,10 +151,6 @@ impl Tries {
     /// True if there was no response, or a server's error.
     pub fn has_failed(&self) -> bool {
         !self.has_status() || self.status % 1000 >= 500
-    }
-
-    pub fn may_reconnect(&self) -> bool {
-        self.refusal.is_none() && self.reconnects
     }
 }
 

@@ -208,9 +208,6 @@ impl Bereq {
     async fn send(&mut self, filters: Option<Chain>) -> Result<(), Failure> {
         let mut sent = self.push().await?;
         let Some(body) = Pieces::new(&self.ask.body) else { return Ok(()) };
-        if let Pieces::Lent(_) = body {
-            self.ask.tries.refusal = Some("req.body not cached");
-        }
         let mut body = body.through(filters);
         while sent == Sent::All {
             match self.next_piece(&mut body).await {

@@ -115,7 +115,6 @@ impl Bereq {
         let is_marked = matches!(self.requester.found, FoundKind::HitForMiss | FoundKind::HitForPass);
         !self.terms.slices.is_refused
             && matches!(self.ask.body, BereqBody::None)
-            && self.ask.tries.refusal.is_none()
             && self.requester.mode != FetchMode::Pass
             && !(is_marked
                 || self.fill.cacheability.is_uncacheable()
