@@ -5,9 +5,8 @@ use base::clock::Real;
 
 use crate::{Head, date, names};
 
-/// True if a 200 may be answered with 304: the client's copy is still good. `last_modified`: the object's, which stands
-/// in for a response without the field (varnishd keeps it as an attribute of the object).
-pub fn is_not_modified(request: &Head, response: &Head, t_req: Real, last_modified: Option<Real>) -> bool {
+/// True if a 200 may be answered with 304: the client's copy is still good. `date` stands in for a missing Last-Modified, to the second.
+pub fn is_not_modified(request: &Head, response: &Head, t_req: Real, date: impl FnOnce() -> Option<Real>) -> bool {
     // To other methods a false condition is 412, which is the origin's to say.
     if !response.is_status(200) || !matches!(request.method(), b"GET" | b"HEAD" | b"QUERY") {
         return false;
@@ -24,7 +23,7 @@ pub fn is_not_modified(request: &Head, response: &Head, t_req: Real, last_modifi
     }
     match response.get(names::LAST_MODIFIED) {
         Some(text) => date::parse(text).is_some_and(|modified| modified.0 != 0.0 && modified <= since),
-        None => last_modified.is_some_and(|modified| modified <= since),
+        None => date().is_some_and(|date| date.0.floor() <= since.0),
     }
 }
 
@@ -123,7 +122,7 @@ mod tests {
         let mut resp = Head::new();
         resp.start_response(b"HTTP/1.1", 200).unwrap();
         response.iter().for_each(|(n, v)| resp.append(n, v).unwrap());
-        assert_eq!(is_not_modified(&req, &resp, Real(1e9), None), want, "{request:?} {response:?}");
+        assert_eq!(is_not_modified(&req, &resp, Real(1e9), || None), want, "{request:?} {response:?}");
     }
 
     #[test]
@@ -164,7 +163,7 @@ mod tests {
         req.start_request(b"PUT", b"/", b"HTTP/1.1").unwrap();
         req.append("If-None-Match", "*").unwrap();
         resp.start_response(b"HTTP/1.1", 200).unwrap();
-        assert!(!is_not_modified(&req, &resp, Real(1e9), None));
+        assert!(!is_not_modified(&req, &resp, Real(1e9), || None));
     }
 
     #[test]
@@ -204,6 +203,15 @@ mod tests {
         check(&[("If-Modified-Since", "rubbish")], &[("Last-Modified", OLD)], false);
         check(&[("If-Modified-Since", "Fri, 31 Dec 2100 23:59:59 GMT")], &[("Last-Modified", OLD)], false);
         check(&[("If-Modified-Since", OLD)], &[], false);
+        let mut req = Head::new();
+        req.start_request(b"GET", b"/", b"HTTP/1.1").unwrap();
+        req.append("If-Modified-Since", OLD).unwrap();
+        let mut resp = Head::new();
+        resp.start_response(b"HTTP/1.1", 200).unwrap();
+        let since = date::parse(OLD.as_bytes()).unwrap().0;
+        for (received, want) in [(since + 0.9, true), (since + 1.0, false)] {
+            assert_eq!(is_not_modified(&req, &resp, Real(1e9), || Some(Real(received))), want);
+        }
     }
 
     /// Several lines of a field that has one value are void (RFC 9110 5.5, 13.1.3, 13.1.5). If-None-Match is a list.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The response's head from an object: `vcl_deliver`, conditional answers.
 
+use cache::ObjRef;
 use message::digest::CONTENT_DIGEST;
 use message::{conditional, names};
 use shm::vsl::num::dec;
@@ -46,16 +47,13 @@ impl Req {
         self.resp.time.set(None);
         let action: DeliverAction = self.run_vcl_with(Lent::Delivered(&delivery.obj), transport).await;
         self.mark("Process");
-        let t_origin = self.engine().real_of(delivery.obj.times().t_origin);
         match action {
             DeliverAction::Deliver => {}
             DeliverAction::Synth(status) => return ReqStep::Synth(SynthOrder::by_vcl(status, true)),
             DeliverAction::Restart => return ReqStep::Restart,
             DeliverAction::Fail => return ReqStep::VclFail,
         }
-        if !self.esi.is_fragment()
-            && conditional::is_not_modified(&self.ask.head, &self.resp.head, self.ask.t_req, Some(t_origin))
-        {
+        if !self.esi.is_fragment() && self.is_not_modified(&delivery.obj) {
             self.turn_to_not_modified();
             if self.settings.rfc9111 {
                 // Of what it doesn't bring it tells only what caches need (RFC 9110 15.4.5).
@@ -65,6 +63,15 @@ impl Req {
             }
         }
         ReqStep::Transmit(Answer::Object(delivery))
+    }
+
+    pub(super) fn is_not_modified(&self, obj: &ObjRef) -> bool {
+        let date = || match self.settings.rfc9111.then(|| self.resp.head.get(names::DATE)).flatten() {
+            // RFC 9111 4.3.2. varnishd compares with the time at which the response came.
+            Some(date) => message::date::parse(date),
+            None => Some(self.engine().real_of(obj.times().t_origin)),
+        };
+        conditional::is_not_modified(&self.ask.head, &self.resp.head, self.ask.t_req, date)
     }
 
     pub(super) fn turn_to_not_modified(&mut self) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::fleet::LogPosition;
-use message::{Coding, Head, conditional, names};
+use message::{Coding, Head, names};
 use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::tags::Tag;
@@ -228,8 +228,7 @@ impl Req {
         self.set_resp(LACQUER_OBJECT, &[says.text().as_bytes()]);
         self.take_stored_coding(flags.coding);
         self.mark("Process");
-        let t_origin = engine.real_of(times.t_origin);
-        if conditional::is_not_modified(&self.ask.head, &self.resp.head, self.ask.t_req, Some(t_origin)) {
+        if self.is_not_modified(&delivery.obj) {
             self.turn_to_not_modified();
         }
         ReqStep::Transmit(Answer::Object(delivery))

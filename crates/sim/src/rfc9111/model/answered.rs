@@ -90,7 +90,8 @@ impl Stored {
         let is_not_modified = match field(&ask.headers, "If-None-Match") {
             Some(tag) => field(&self.fields, "ETag").is_some_and(|own| own.trim_start_matches("W/") == tag),
             None => field(&ask.headers, "If-Modified-Since").and_then(parse_date).is_some_and(|since| {
-                field(&self.fields, "Last-Modified").and_then(parse_date).is_some_and(|modified| modified <= since)
+                let modified = ["Last-Modified", "Date"].into_iter().find_map(|name| field(&self.fields, name));
+                modified.and_then(parse_date).is_some_and(|modified| modified <= since)
             }),
         };
         if is_not_modified {
