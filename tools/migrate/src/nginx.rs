@@ -23,6 +23,7 @@ mod program;
 mod redirect;
 mod regexes;
 mod response;
+mod rewrite;
 mod scope;
 mod script;
 mod site;
@@ -189,6 +190,8 @@ impl<'a> Whole<'a> {
         text.push_str(&tables.iter().map(|(_, sub)| sub.as_str()).collect::<String>());
         claims::settle_outer(self.http);
         lines.drop_uncalled(&subs);
+        let called = lines.recv.iter().flat_map(|(_, _, lines)| lines).map(String::as_str);
+        text.extend(rewrite::escaping(called.chain([subs.as_str()])));
         // Tables that depend on the URL are asked anew for the one that a rewriting makes.
         let moving = tables
             .iter()

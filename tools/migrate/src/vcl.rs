@@ -154,7 +154,11 @@ pub fn chain(branches: Vec<(String, Vec<String>)>) -> Vec<String> {
 
 /// A subroutine that sets a header to the path as nginx and Apache compare it with locations. With `joins_slashes` several are one.
 pub fn decoded_path(name: &str, header: &str, joins_slashes: bool) -> String {
-    let text = if joins_slashes { DECODED_PATH.to_owned() } else { DECODED_PATH.replace(JOIN, "") };
+    let text = match joins_slashes {
+        true => DECODED_PATH.to_owned(),
+        // Between two slashes stands a segment then, too.
+        false => DECODED_PATH.replace(JOIN, "").replace("[^/]+/\\.\\.", "[^/]*/\\.\\."),
+    };
     text.replace("NAME", name).replace("PATH", header)
 }
 

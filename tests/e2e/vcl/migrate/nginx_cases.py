@@ -141,6 +141,10 @@ CASES = [
      server { listen %(listen)s; server_name first.example second.example; location / { add_header X-A $server_name; proxy_set_header X-Start "t=${msec}"; proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; } }
      server { listen %(listen)s; add_header X-A "[$server_name]" always; return 402; }""",
      [r for host in ("first.example", "second.example", "third.example") for r in plain(host, "/x")], []),
+    ("captures in redirections", CACHE + """
+     server { listen %(listen)s; rewrite ^/old/(.*)$ /new/$1 redirect; rewrite ^/q/(.*)$ /new?x=$1 permanent; rewrite ^/lit/(.*)$ /a%%2Fb%%20c%%41/$1?e=%%2F redirect;
+       location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; } }""",
+     plain("a.example", "/old/a%20b", "/old/caf%C3%A9", "/old/a+b%2Bc", "/old/%22%23%25%7B%5C", "/old/plain?a=%2F", "/q/a%26b%2Fc+d%20", "/q/a&b", "/lit/x%2Fy"), []),
     ("URLs that are rewritten", CACHE + """
      server { listen %(listen)s; server_name one.example; rewrite ^/old/(.*)$ /new/$1 last; rewrite ^/twice/(.*)$ /old2/$1; rewrite ^/old2/(.*)$ /new2/$1?z=9; rewrite ^/stop /new/stopped break;
        rewrite ^/new/stopped /never; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; }
@@ -205,7 +209,7 @@ CASES = [
      [r for client in ("10.1.1.1", "192.0.2.1") for r in plain("a.example", "/x", "/own", "/key", fields={"X-Forwarded-For": client})], ["if", "proxy_cache_key"]),
     ("slashes that aren't joined", CACHE + """
      merge_slashes off; server { listen %(listen)s; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; proxy_cache_key $uri; } location /a/ { return 402; } }""",
-     plain("a.example", "/b//c", "/b/c", "/a/", "//a/", "/a//", "/b//c"), []),
+     plain("a.example", "/b//c", "/b/c", "/a/", "//a/", "/a//", "/b//c", "/b//../c", "//../a/", "/b/c//d/../../e"), []),
     ("slashes that the first server doesn't join", CACHE + """
      server { listen %(listen)s; server_name one.example; merge_slashes off; location / { proxy_pass http://app; } location /a/ { return 402; } }
      server { listen %(listen)s; server_name two.example; merge_slashes on; location / { proxy_pass http://app; proxy_cache c; proxy_cache_valid 200 1h; } location /a/ { return 402; } }""",
@@ -309,6 +313,7 @@ STATUSES = {
     "the status of the cache": "200 404 500 200 404 200",
     "variables of the server and the time": "200*3",
     "URLs that are rewritten": "200*9 402 200*9",
+    "captures in redirections": "302*5 301*2 302",
     "captures": "200*5 404 200*9",
     "errors and their pages": "200 404 500 503 200 302*2 404 500 404 200*2 403*2 201 403 200 500*2",
     "where an origin redirects to": "301*6 200 301*6 200 301*6 200 301*6 200 301*6 200",
@@ -318,7 +323,7 @@ STATUSES = {
     "a URI in the place of a prefix": "200*13",
     "networks that are named twice": "200",
     "a client's address that a header has": "200 402 200 403 200*2",
-    "slashes that aren't joined": "200*2 402 200 402 200",
+    "slashes that aren't joined": "200*2 402 200 402 200*2 402 200",
     "slashes that the first server doesn't join": "200*2 402 200*3 402 200",
     "slashes of sockets": "200*2 402*2 200*2 402*2",
     "tables of rewritten URLs": "200*4",

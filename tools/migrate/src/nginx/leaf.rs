@@ -14,6 +14,7 @@ use super::location::{LocationKind, NginxLocation, handler};
 use super::origin::OwnOrigins;
 use super::pages;
 use super::response;
+use super::rewrite;
 use super::scope::LocationScope;
 use super::script::{self, RewriteScript, ScriptPlace};
 use super::site::Site;
@@ -93,7 +94,7 @@ impl<'w, 'a> LocationWork<'w, 'a> {
     /// Adds the subroutine that writes the URL of a rewritten path, if the lines of the site or of its locations call it: those from
     /// the `first` on.
     pub fn add_rewriting(&mut self, label: &str, first: usize, lines: &[String]) {
-        let name = script::rewriting(label);
+        let name = rewrite::rewriting(label);
         let call = format!("call {name};");
         let mut all = self.lines.recv[first..].iter().flat_map(|(_, _, lines)| lines).chain(lines);
         if all.any(|line| line.trim() == call) {
@@ -224,12 +225,26 @@ impl<'w, 'a> LocationWork<'w, 'a> {
         let (scope, names) = (&location.scope, &self.around.names);
         let pages = pages::pages(scope, tree.server, names).map_err(|(directive, why)| (directive, why, true))?;
         self.lines.add("own pages", &location.label, pages.synth);
+        if let Some(refusal) = self.changed_text(scope, script) {
+            return Err((refusal.directive, refusal.reason, false));
+        }
         if script.lines.iter().any(|line| line.contains("(synth(")) || location.kind == LocationKind::Server {
             let types = response::content_type(location, script);
             let lines = response::headers(scope, false, names).map_err(|(directive, why)| (directive, why, false))?;
             self.lines.add("synth", &location.label, [types, lines].concat());
         }
         Ok(())
+    }
+
+    /// A directive by which nginx changes the text of an answer.
+    fn changed_text(&self, scope: &LocationScope<'a>, script: &RewriteScript<'a>) -> Option<Refusal<'a>> {
+        let has_include = script.statuses.iter().any(|(_, answer)| answer.word(1).contains("<!--#"));
+        let is_heeded = |refusal: &Refusal<'a>| match refusal.directive.name.as_str() {
+            "ssi" => has_include,
+            "sub_filter" | "add_before_body" | "add_after_body" => script.has_text,
+            _ => false,
+        };
+        self.refusals(scope, &Origin::Nginx).into_iter().find(is_heeded)
     }
 
     fn note_files(&mut self, script: &RewriteScript<'a>) {

@@ -4,6 +4,7 @@
 use super::capture;
 use super::claims;
 use super::config::{Claim, Directive};
+use super::rewrite::rewritten;
 use super::scope::LocationScope;
 use super::value::{ExpressionSide, VariableNames, comparable, expression, header, truth};
 use crate::source::SourcePlace;
@@ -119,7 +120,7 @@ pub const CHANGED: &str = "Nginx-Changed";
 pub const MOVED: &str = "Nginx-Moved";
 
 /// The lines that choose the location anew for the URL as it is now.
-fn again(names: &VariableNames) -> Vec<String> {
+pub(super) fn again(names: &VariableNames) -> Vec<String> {
     let mut lines = vec![format!("set req.http.{MOVED} = \"1\";"), "set req.http.Nginx-Url = req.url;".to_owned()];
     if names.has_pages {
         lines.push(format!("unset req.http.{};", super::pages::NAMED));
@@ -344,79 +345,6 @@ fn answered<'a>(
     Ok(lines)
 }
 
-/// The subroutine that writes the URL of a rewritten path, for the site of a label.
-pub fn rewriting(label: &str) -> String {
-    format!("{}_rewritten", label.split('_').next().unwrap_or_default())
-}
-
-struct Rewrite {
-    lines: Vec<String>,
-    may_stop: bool,
-    may_move: bool,
-}
-
-/// `rewrite REGEX URL [FLAG]`: a redirection if it says so or names a scheme; else another URL for the rest of the request.
-fn rewritten(directive: &Directive, label: &str, place: ScriptPlace, names: &VariableNames) -> Result<Rewrite, String> {
-    let (regex, target, flag) = (directive.word(0), directive.word(1), directive.word(2));
-    let is_url = ["http://", "https://", "$scheme"].iter().any(|begin| target.starts_with(begin));
-    let status = match flag {
-        "permanent" => Some(301),
-        "redirect" => Some(302),
-        _ if is_url => Some(302),
-        "" | "last" | "break" => None,
-        _ => return Err(format!("{flag} is no flag of it")),
-    };
-    let path = "req.http.Nginx-Path";
-    let condition = format!("{path} ~ {}", vcl::string(regex).ok_or("the regex can't be written in VCL")?);
-    let mut inner = capture::lines(path, regex, false, names);
-    let keeps_args = !target.ends_with('?');
-    let target = target.strip_suffix('?').unwrap_or(target);
-    let (to, query) = target.split_once('?').map_or((target, None), |(to, query)| (to, Some(query)));
-    let mut args = Vec::new();
-    if let Some(query) = query {
-        args.push(expression(&format!("?{query}"), ExpressionSide::Client, "", names)?);
-    }
-    if keeps_args {
-        let old = "regsub(req.url, \"^[^?]*\", \"\")";
-        args.push(if query.is_some() { format!("regsub({old}, \"^\\?\", \"&\")") } else { old.to_owned() });
-    }
-    let args = if args.is_empty() { "\"\"".to_owned() } else { args.join(" + ") };
-    let to_path = expression(to, ExpressionSide::Client, "", names)?;
-    let (mut may_stop, mut may_move) = (false, false);
-    if let Some(status) = status {
-        inner.push(format!("set req.http.Nginx-Text = {to_path} + {args};"));
-        inner.push(format!("return (synth({status}));"));
-    } else {
-        if !to.starts_with(['/', '$']) {
-            return Err(format!("{to} is no path"));
-        }
-        inner.push(format!("set req.http.Nginx-Args = {args};"));
-        inner.push(format!("set req.http.Nginx-Path = {to_path};"));
-        inner.push(format!("call {};", rewriting(label)));
-        match (place, flag) {
-            (ScriptPlace::Location, "last") => inner.extend(again(names)),
-            (ScriptPlace::Location, "") => {
-                may_move = true;
-                inner.push(format!("set req.http.{CHANGED} = \"1\";"));
-            }
-            (ScriptPlace::Location, _) => {
-                (may_stop, may_move) = (true, true);
-                inner.push(format!("set req.http.{STOP} = \"1\";"));
-                inner.push(format!("unset req.http.{CHANGED};"));
-            }
-            (ScriptPlace::Server, "") => {}
-            (ScriptPlace::Server, _) => {
-                may_stop = true;
-                inner.push(format!("set req.http.{STOP} = \"1\";"));
-            }
-        }
-    }
-    let mut lines = vec![format!("if ({condition}) {{")];
-    lines.extend(inner.into_iter().map(|line| format!("\t{line}")));
-    lines.push("}".to_owned());
-    Ok(Rewrite { lines, may_stop, may_move })
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::config;
@@ -481,6 +409,8 @@ mod tests {
             (
                 "rewrite ^/old/(.*)$ /new/$1 permanent;",
                 "if (P ~ \"^/old/(.*)$\") { set req.http.Nginx-Capture-1 = regsub(P, \"^.*?(?:^/old/(.*)$).*$\", \"\\1\"); \
+                 if (req.url ~ \"^[^?]*[%+]\") { set req.http.Nginx-Text = req.http.Nginx-Capture-1; call nginx_escaped; \
+                 set req.http.Nginx-Capture-1 = req.http.Nginx-Text; } \
                  set req.http.Nginx-Text = \"/new/\" + req.http.Nginx-Capture-1 + regsub(req.url, \"^[^?]*\", \"\"); return (synth(301)); }"
                     .to_owned(),
             ),

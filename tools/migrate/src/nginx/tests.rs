@@ -65,6 +65,26 @@ fn nginx_behind_a_cache_compresses_for_proxies_or_says_so() {
 }
 
 #[test]
+fn without_merged_slashes_a_segment_may_be_empty() {
+    check("server { location / { proxy_pass http://a; } }", &["[^/]+/\\.\\."]);
+    check("server { merge_slashes off; location / { proxy_pass http://a; } }", &["[^/]*/\\.\\."]);
+}
+
+#[test]
+fn a_text_that_nginx_changes_stays_with_it() {
+    for (directives, stays) in [
+        ("ssi on; return 200 '<!--#echo var=uri -->';", true),
+        ("ssi on; return 200 text;", false),
+        ("ssi off; return 200 '<!--#echo var=uri -->';", false),
+        ("sub_filter a b; return 200 text;", true),
+        ("sub_filter a b; return 404;", false),
+    ] {
+        let text: &'static str = Box::leak(format!("server {{ location /t {{ {directives} }} }}").into_boxed_str());
+        assert_eq!(of(text).notes.iter().any(|note| note.text.contains("stays with nginx")), stays, "{directives}");
+    }
+}
+
+#[test]
 fn trace_is_passed_to_nobody() {
     check(
         "server { location / { proxy_pass http://a; } }",
