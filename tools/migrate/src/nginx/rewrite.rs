@@ -51,6 +51,10 @@ pub(super) fn rewritten(
         args.push(if query.is_some() { format!("regsub({old}, \"^\\?\", \"&\")") } else { old.to_owned() });
     }
     let args = if args.is_empty() { "\"\"".to_owned() } else { args.join(" + ") };
+    if status.is_some() && parts(to).iter().any(|part| matches!(part, Part::Variable(name) if name.starts_with("arg_")))
+    {
+        return Err("nginx decodes the escapes of an argument that it puts into the path of a redirection".to_owned());
+    }
     let to = if status.is_some() { unescaped(to) } else { to.to_owned() };
     let to_path = expression(&to, ExpressionSide::Client, "", names)?;
     let (mut may_stop, mut may_move) = (false, false);

@@ -398,6 +398,7 @@ mod tests {
             "set req.http.Nginx-Text = \"https://\" + std.tolower(regsub(req.http.Host, \"\\.?(:\\d*)?$\", \"\"));"
         );
         assert!(of("return 444;").starts_with("1 return: 444 closes"));
+        assert!(of("rewrite ^ $arg_to? redirect;").starts_with("1 rewrite: nginx decodes"));
         check_rewrites();
     }
 
