@@ -131,20 +131,39 @@ class Grammar:
                 out[at:at] = out[begin:begin + r.randint(1, 40)]
         return bytes(out)
 
+    def section(self, body, scheme):
+        """The header fields of a request over HTTP/2 or 3."""
+        r = self.r
+        pseudo = [(b":method", self.rarely(METHODS, ODD_METHODS, 0.1)), (b":scheme", self.rarely([scheme], [b"https", b"", b"x y", b"a\r\nb"])),
+                  (b":path", self.rarely(TARGETS, ODD_TARGETS, 0.2)), (b":authority", self.rarely(HOSTS, ODD_HOSTS, 0.1))]
+        if r.random() < 0.05:
+            pseudo.pop(r.randrange(4))
+        fields = pseudo + [(r.choice(H2_NAMES), r.choice(H2_VALUES)) for _ in range(r.choice([0, 1, 1, 2, 3]))]
+        if r.random() < 0.3:
+            fields.append((b"content-length", self.length(len(body))))
+        if r.random() < 0.05:
+            r.shuffle(fields)
+        return fields
+
+    def over_h3(self, h3):
+        """The octets of a request's stream. `h3` is bed.h3, which needs aioquic."""
+        r, body = self.r, self.r.choice(BODIES)
+        odd = lambda: self.rarely([b""], [h3.frame(h3.UNKNOWN, b"x"), h3.frame(h3.DATA, b"x"), h3.frame(h3.SETTINGS), h3.frame(h3.HEADERS, b"\0\0"), b"\0"], 0.06)
+        out = odd() + h3.headers(self.section(body, b"https")) + odd()
+        if r.random() < 0.6:
+            cut = r.randint(0, len(body))
+            length = self.rarely([None], [0, 3, len(body) + 5], 0.05)
+            out += h3.frame(h3.DATA, body[:cut]) + odd() + h3.frame(h3.DATA, body[cut:], length)
+            if r.random() < 0.1:
+                out += h3.headers([(r.choice(H2_NAMES), r.choice(H2_VALUES))])
+        out += odd()
+        return self.changed(out) if r.random() < 0.1 else out
+
     def over_h2(self):
         r, out = self.r, h2.PREFACE + h2.settings()
         for stream in range(1, 2 * r.choice([1, 1, 2]), 2):
             body = r.choice(BODIES)
-            pseudo = [(b":method", self.rarely(METHODS, ODD_METHODS, 0.1)), (b":scheme", self.rarely([b"http"], [b"https", b"", b"x y", b"a\r\nb"])),
-                      (b":path", self.rarely(TARGETS, ODD_TARGETS, 0.2)), (b":authority", self.rarely(HOSTS, ODD_HOSTS, 0.1))]
-            if r.random() < 0.05:
-                pseudo.pop(r.randrange(4))
-            fields = pseudo + [(r.choice(H2_NAMES), r.choice(H2_VALUES)) for _ in range(r.choice([0, 1, 1, 2, 3]))]
-            if r.random() < 0.3:
-                fields.append((b"content-length", self.length(len(body))))
-            if r.random() < 0.05:
-                r.shuffle(fields)
-            ends = r.random() < 0.4
+            fields, ends = self.section(body, b"http"), r.random() < 0.4
             block = b"".join(literal(name, value, NOT_ADDED) for name, value in fields)
             out += h2.headers(stream, block, ends=ends, cut=r.choice([0, 0, 0, 7]))
             if not ends:

@@ -186,6 +186,24 @@ http://:$PORT {
   reverse_proxy 127.0.0.1:$BEHIND
 }
 """
+# A script that writes the files of an instance, and starts it.
+TRAFFIC_SERVER = """mkdir etc run log cache && chmod 777 run log cache
+echo '$DIR/cache 64M' > etc/storage.config
+echo 'ip_allow: [{apply: in, ip_addrs: 127.0.0.1, action: allow, methods: ALL}]' > etc/ip_allow.yaml
+echo 'map / http://127.0.0.1:$BEHIND/' > etc/remap.config
+cat > runroot.yaml << END
+{prefix: $DIR, exec_prefix: /usr, bindir: /usr/bin, sbindir: /usr/bin, sysconfdir: $DIR/etc, datadir: $DIR/cache, libexecdir: /usr/lib/trafficserver/modules,
+ libdir: /usr/lib/trafficserver, includedir: /usr/include, localstatedir: $DIR, runtimedir: $DIR/run, logdir: $DIR/log, cachedir: $DIR/cache}
+END
+cat > etc/records.config << END
+CONFIG proxy.config.http.server_ports STRING $PORT:ip-in=127.0.0.1
+CONFIG proxy.config.url_remap.pristine_host_hdr INT 1
+CONFIG proxy.config.http.cache.http INT 0
+CONFIG proxy.config.admin.user_id STRING nobody
+CONFIG proxy.config.log.logging_enabled INT 0
+END
+exec traffic_server --run-root=$DIR/runroot.yaml
+"""
 
 JETTY = ":".join(f"/usr/share/java/{name}.jar" for name in ("jetty9-server", "jetty9-http", "jetty9-io", "jetty9-util", "servlet-api"))
 TOMCAT = "/usr/share/tomcat10/bin/tomcat-juli.jar:/usr/share/tomcat10/lib/*"
@@ -200,6 +218,7 @@ KNOWN = {
                      VARNISH, ["varnishd"]),
     "squid": Proxy(["squid", "-N", "-f", "$DIR/conf"], SQUID, ["squid"], ("case",)),
     "h2o": Proxy(["h2o", "-c", "$DIR/conf"], H2O, ["h2o"], ("target",)),
+    "trafficserver": Proxy(["sh", "$DIR/conf"], TRAFFIC_SERVER, ["traffic_server"], ("target",)),
     "caddy": Proxy(["caddy", "run", "--config", "$DIR/conf", "--adapter", "caddyfile"], CADDY, ["caddy"]),
     "gunicorn": python("gunicorn", "gunicorn"),
     "waitress": python("waitress", "waitress"),
