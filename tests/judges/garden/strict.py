@@ -45,7 +45,7 @@ def values(fields, name):
 def framing(fields):
     """`chunked`, a number of octets, or None if the fields name neither."""
     lengths, codings = values(fields, b"content-length"), values(fields, b"transfer-encoding")
-    if len(lengths) + len(codings) > 1 or codings and codings[0].lower() != b"chunked" or lengths and not re.fullmatch(rb"0*[0-9]{1,18}", lengths[0]):
+    if len(lengths) + len(codings) > 1 or codings and codings[0].lower() != b"chunked" or lengths and not (lengths[0].isdigit() and int(lengths[0]) < 1 << 63):
         raise Malformed(f"framing {lengths} {codings}")
     return "chunked" if codings else int(lengths[0]) if lengths else None
 
