@@ -183,7 +183,7 @@ impl Bereq {
             self.end_link(Some(SessClose::RxJunk));
             let is_worth_it = match failure {
                 Failure::Refused => true,
-                Failure::Early(_) => reused,
+                Failure::Early(_) => reused && self.ask.is_repeatable(),
                 Failure::Late(_) | Failure::Aborted => false,
             };
             let may_reconnect = self.ask.tries.reconnects && !self.ask.has_used_body();

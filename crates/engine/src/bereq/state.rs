@@ -118,6 +118,14 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
+    /// True if the request may be sent again although the origin may have seen its head: a body of the client's is a sign that it changes
+    /// something, unless the method is idempotent (RFC 9110 9.2.2).
+    pub fn is_repeatable(&self) -> bool {
+        let is_idempotent =
+            || matches!(self.head.method(), b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"QUERY" | b"PUT" | b"DELETE");
+        !matches!(self.body, BereqBody::Lent(_)) || is_idempotent()
+    }
+
     /// True if another try would lack a part of the client's body.
     pub fn has_used_body(&self) -> bool {
         matches!(&self.body, BereqBody::Lent(lent) if lent.is_used())
