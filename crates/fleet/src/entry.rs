@@ -350,6 +350,15 @@ mod tests {
     }
 
     #[test]
+    fn another_programs_entry_with_a_wrong_checksum_is_damaged() {
+        let read = |text: &str| FleetEntry::read(text.as_bytes());
+        for foreign in [r#"{"user":7}"#, r#"{"user":7,"sum":"twelve"}"#, r#"{"sum":"0123456789abcdef","user":7}"#] {
+            assert!(matches!(read(foreign), Read::Foreign(_)), "{foreign}");
+        }
+        assert!(matches!(read(r#"{"user":7,"sum":"0123456789abcdef"}"#), Read::Damaged(_)));
+    }
+
+    #[test]
     fn no_flipped_bit_makes_another_entry_of_one() {
         let digest = [7; 32];
         let whats = [
