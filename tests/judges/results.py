@@ -2,7 +2,7 @@
 """A plugin of pytest that leaves tests out and writes down the results of the others, and what a judge makes of them.
 
 Environment: LACQUER_LEFT_OUT (a file with patterns of the ids of tests that don't run), LACQUER_RESULTS (a file that gets one JSON object a line: id,
-outcome, why).
+outcome and why of each test; begun at the beginning of a run of pytest, and its status at the end).
 """
 import collections
 import fnmatch
@@ -11,6 +11,7 @@ import os
 import pathlib
 
 FATES = ("none", "meant", "missing", "race")
+RAN = (0, 1, 5)  # pytest's statuses: all passed, some failed, nothing to run; with any other one it didn't get to the end
 
 
 def listed(path):
@@ -23,8 +24,11 @@ def listed(path):
 
 def judge(report, found, known):
     """Compares `found`, as written below, with what `listed` says of the tests."""
-    sums = collections.Counter()
-    for result in found:
+    begun, statuses = sum("begun" in result for result in found), [result["status"] for result in found if "status" in result]
+    report.check(len(statuses) == begun and set(statuses) <= set(RAN), f"pytest began {begun} times and ended with {statuses}: not all tests ran")
+    tests, sums = [result for result in found if "id" in result], collections.Counter()
+    report.check(bool(tests), "no test ran; pytest's output says why (--keep)")
+    for result in tests:
         name, outcome = result["id"], result["outcome"]
         row = next((row for row in known if fnmatch.fnmatchcase(name, row[0])), None)
         fate = row[1] if row else ""
@@ -41,6 +45,19 @@ def judge(report, found, known):
     report.note(", ".join(f"{n} {what}" for what, n in sums.items()) + f": {100 * sums['passed'] / max(applies, 1):.1f} % of {applies} that apply pass")
 
 
+def write(**result):
+    with open(os.environ["LACQUER_RESULTS"], "a") as out:
+        out.write(json.dumps(result) + "\n")
+
+
+def pytest_sessionstart():
+    write(begun=True)
+
+
+def pytest_sessionfinish(exitstatus):
+    write(status=int(exitstatus))
+
+
 def pytest_collection_modifyitems(items):
     left_out = pathlib.Path(os.environ["LACQUER_LEFT_OUT"]).read_text().split("\n")
     items[:] = [item for item in items if not any(fnmatch.fnmatchcase(item.name, pattern) for pattern in left_out)]
@@ -49,5 +66,4 @@ def pytest_collection_modifyitems(items):
 def pytest_runtest_logreport(report):
     if report.when == "call" or report.outcome != "passed":
         why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
-        with open(os.environ["LACQUER_RESULTS"], "a") as out:
-            out.write(json.dumps({"id": report.nodeid.split("::", 1)[-1].split("::")[-1], "outcome": report.outcome, "why": why}) + "\n")
+        write(id=report.nodeid.split("::", 1)[-1].split("::")[-1], outcome=report.outcome, why=why)
