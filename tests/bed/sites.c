@@ -203,22 +203,4 @@ CALL(int, pthread_create, (pthread_t *restrict thread, const pthread_attr_t *res
 CALL(void *, mmap, (void *want, size_t len, int prot, int flags, int fd, off_t at), NULL, fd, MAP_FAILED, want, len, prot, flags, fd, at)
 CALL(void *, mmap64, (void *want, size_t len, int prot, int flags, int fd, off64_t at), NULL, fd, MAP_FAILED, want, len, prot, flags, fd, at)
 
-/* Rings would pass the calls above by. */
-long syscall(long number, ...)
-{
-	static long (*real)(long, long, long, long, long, long, long);
-	va_list rest;
-	long of[6];
-
-	va_start(rest, number);
-	for (int i = 0; i < 6; i++)
-		of[i] = va_arg(rest, long);
-	va_end(rest);
-	if (real == NULL)
-		real = (long (*)(long, long, long, long, long, long, long))dlsym(RTLD_NEXT, "syscall");
-	if (number == SYS_io_uring_setup && control != NULL) {
-		errno = ENOSYS;
-		return (-1);
-	}
-	return (real(number, of[0], of[1], of[2], of[3], of[4], of[5]));
-}
+#include "no_rings.h"

@@ -1,24 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Calls to the system that fail one at a time, in the real program: `sites.c` of the suite `sites` is preloaded, notes each site that the program
+"""Calls to the system that fail one at a time, in the real program: `sites.c` is preloaded, notes each site that the program
 passes, and lets the n-th call of one fail. A site is a text: the thread's name, the call, the file."""
 import collections
 import os
 import pathlib
-import shutil
 import struct
-import subprocess
 
 HEAD = struct.Struct("<IIQQQQ240s")
 NOTES = 4 << 20
 SOURCE = pathlib.Path(__file__).resolve().with_name("sites.c")
-
-
-def library(source, to):
-    """Compiles a library to preload; None where there is no C compiler."""
-    if not shutil.which("cc"):
-        return None
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(to), str(source)], check=True)
-    return to
 
 
 class Sites:

@@ -76,7 +76,6 @@ static int failed(enum fault fault)
 typedef ssize_t (*pread_f)(int, void *, size_t, off64_t);
 typedef ssize_t (*pwrite_f)(int, const void *, size_t, off64_t);
 typedef int (*sync_f)(int);
-typedef long (*syscall_f)(long, long, long, long, long, long, long);
 
 ssize_t pread64(int fd, void *into, size_t len, off64_t at)
 {
@@ -123,19 +122,4 @@ int fdatasync(int fd)
 	return (failed(meet(fd, SYNC)) ? -1 : REAL(sync_f, "fdatasync")(fd));
 }
 
-/* Rings pass all of the above by. */
-long syscall(long number, ...)
-{
-	va_list rest;
-	long of[6];
-
-	va_start(rest, number);
-	for (int i = 0; i < 6; i++)
-		of[i] = va_arg(rest, long);
-	va_end(rest);
-	if (number == SYS_io_uring_setup) {
-		errno = ENOSYS;
-		return (-1);
-	}
-	return (REAL(syscall_f, "syscall")(number, of[0], of[1], of[2], of[3], of[4], of[5]));
-}
+#include "no_rings.h"

@@ -15,11 +15,13 @@ import time
 
 from bed.daemon import workdir
 from bed.http import Client
+from bed.preload import library
 from bed.report import until
 from bed.stores import LIMIT
 
 OPERATIONS = {"read": 1, "write": 2, "sync": 4}
 FAULTS = {"EIO": 1, "ENOSPC": 2, "stall": 3, "torn": 4, "flipped bit": 5}
+SOURCE = pathlib.Path(__file__).resolve().with_name("faults.c")
 STORAGE = "file,@,64m,keep,front=1m"
 # What is there before: short objects, which are read at once, and long ones, whose bodies are read as they are sent.
 KNOWN = [f"/{n}" for n in range(6)] + [f"/long{n}" for n in range(4)]
@@ -62,16 +64,6 @@ class Shim:
 
     def close(self):
         shutil.rmtree(self.dir, ignore_errors=True)
-
-
-def compiled(directory):
-    """The library; None where there is no compiler."""
-    if not shutil.which("cc"):
-        return None
-    lib = pathlib.Path(directory) / "faults.so"
-    source = pathlib.Path(__file__).resolve().parent / "faults.c"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(lib), str(source)], check=True)
-    return lib
 
 
 class Walk:
@@ -239,7 +231,7 @@ def one(report, o, bed_of, alive, prepared, lib, operation, fault, phase, line):
 def table(report, o, bed_of, alive):
     """All rows; shown with --full."""
     with tempfile.TemporaryDirectory(prefix="lacquer-faults.") as directory:
-        lib = compiled(directory)
+        lib = library(SOURCE, pathlib.Path(directory) / "faults.so")
         if lib is None:
             return report.note("no C compiler: no disk failed")
         rows = [row for line in LINES for row in line.rows()]
