@@ -27,6 +27,7 @@ use crate::digest::Digest;
 use crate::events::CacheEvent;
 use crate::objcore::{NO_BAN, ObjBytes, Objcore, ObjcoreStage};
 use crate::tags::{self, HeldPurge};
+use crate::tenants::{self, Tenant};
 use crate::tombstones::TombstoneCause;
 
 /// Digests that a step of the walk takes from a store.
@@ -132,13 +133,15 @@ impl CacheShared {
     /// Adopts the survivors of a digest, and calls `tell` for those that have expired. Returns `true` if there were
     /// any.
     pub fn adopt(&self, digest: &Digest, tell: &mut dyn FnMut(CacheEvent)) -> bool {
+        let Some(tenants) = self.tenants_of_survivors(digest) else { return false };
         let mut rejects = Rejects::default();
         let has_survivors = {
             let mut shard = self.shard(digest).lock();
             let survivors = self.survivors(digest);
             let has_survivors = !survivors.is_empty();
-            let judged =
-                survivors.into_iter().filter_map(|(store, survivor)| self.judge(store, survivor, &mut rejects));
+            let judged = survivors
+                .into_iter()
+                .filter_map(|(store, survivor)| self.judge(store, survivor, &tenants, &mut rejects));
             let objcs: Vec<Arc<Objcore>> = judged.collect();
             shard.heads.adopt(digest, &objcs, self.hot_params.vary_notice());
             for oc in &objcs {
@@ -150,6 +153,15 @@ impl CacheShared {
         };
         rejects.events.drain(..).for_each(tell);
         has_survivors
+    }
+
+    /// The tenants of a digest's survivors, whose rows stay as long as this does; `None` if there are no survivors. A new
+    /// tenant's counters may need a file, so this comes before the shard's lock is taken. Survivors only become fewer.
+    fn tenants_of_survivors(&self, digest: &Digest) -> Option<Vec<(String, Tenant)>> {
+        let tags: Vec<_> = self.stores().all().iter().flat_map(|store| store.survivor_tags(&digest.0)).collect();
+        let name = |bytes: &Vec<u8>| tags::decoded(bytes).and_then(|(_, mut keys)| tenants::take_name(&mut keys));
+        (!tags.is_empty())
+            .then(|| tags.iter().filter_map(name).map(|name| (name.clone(), self.tenant(&name))).collect())
     }
 
     /// Oldest first, as far as that is known: two stores don't know of each other.
@@ -165,7 +177,13 @@ impl CacheShared {
     }
 
     /// Makes an objcore of a survivor, or forgets it.
-    fn judge(&self, store: StoreId, survivor: Survivor, rejects: &mut Rejects) -> Option<Arc<Objcore>> {
+    fn judge(
+        &self,
+        store: StoreId,
+        survivor: Survivor,
+        tenants: &[(String, Tenant)],
+        rejects: &mut Rejects,
+    ) -> Option<Arc<Objcore>> {
         let (record, id, now) = (survivor.record, survivor.id, self.now());
         let times = record.times;
         let sound = sound_flags(&record, survivor.head.len(), survivor.rest.is_none(), now);
@@ -181,9 +199,14 @@ impl CacheShared {
         };
         let bytes = ObjBytes::new(survivor.head, survivor.rest, &record);
         let oc = Objcore::adopted(flags, store, bytes, self.main);
-        if let Some(tenant) = self.take_tenant(&mut keys) {
+        if let Some(name) = tenants::take_name(&mut keys) {
+            let Some((_, tenant)) = tenants.iter().find(|(own, _)| *own == name) else {
+                // Another text than a moment before: the record is damaged.
+                self.refuse(store, id);
+                rejects.objcs.push(oc);
+                return None;
+            };
             oc.set_tenant(tenant.id());
-            // Counted at once: its row must stay until the object is in the index.
             self.tenants.note_come(&oc);
         }
         oc.note_use(now);

@@ -60,11 +60,11 @@ impl Cache {
         while end > 0 {
             let is_full = hottest.len() >= most;
             let least = hottest.peek().filter(|_| is_full).map_or(0.0, |least: &Candidate| least.rate);
-            let mut found = Vec::new();
-            end = shared.tags.visit_urls(end, |tag, oc| {
-                if let Some(rate) = self.rate(&oc).filter(|rate| *rate > least) {
-                    found.push(Candidate { rate, oc, tag: tag.into() });
-                }
+            let (mut found, mut passed) = (Vec::new(), Vec::new());
+            end = shared.tags.visit_urls(end, |tag, oc| match self.rate(&oc).filter(|rate| *rate > least) {
+                Some(rate) => found.push(Candidate { rate, oc, tag: tag.into() }),
+                // Dropped after the unlock: it may be the last handle, and an object takes time to free.
+                None => passed.push(oc),
             });
             hottest.extend(found);
             while hottest.len() > most {

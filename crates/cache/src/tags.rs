@@ -374,8 +374,12 @@ impl Tags {
     /// Marks up to [`MARKS`] objects with that key below place `end` as hit by an invalidation of that number: no later request
     /// finds them. How many weren't before, and where to go on.
     fn mark(&self, key: &[u8], end: usize, seq: u64) -> (usize, usize) {
-        let mut count = 0;
-        let mark = |oc: Arc<Objcore>| count += usize::from(oc.state() != ObjcoreStage::Dying && oc.overtake(seq));
+        // The handles are dropped after the unlock, as each may be the last one.
+        let (mut count, mut seen) = (0, Vec::new());
+        let mark = |oc: Arc<Objcore>| {
+            count += usize::from(oc.state() != ObjcoreStage::Dying && oc.overtake(seq));
+            seen.push(oc);
+        };
         let begin = self.inner.lock().index.visit(key, end, MARKS, mark);
         (count, begin)
     }

@@ -278,8 +278,7 @@ impl CacheShared {
         self.evictors.iter().for_each(|evictor| evictor.set_share(tenant, share));
     }
 
-    /// Takes the tenant of an object of a former worker, or of a home, out of its tags. Keep it until the object is in
-    /// the index.
+    /// Takes the tenant of an object of a home out of its tags. Keep it until the object is in the index.
     pub fn take_tenant(&self, keys: &mut Vec<Box<[u8]>>) -> Option<Tenant> {
         take_name(keys).map(|name| self.tenant(&name))
     }

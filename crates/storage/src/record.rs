@@ -167,6 +167,11 @@ impl Store {
         self.records().map(|records| records.survivors(digest)).unwrap_or_default()
     }
 
+    /// The tags of each survivor of that digest that wasn't given out yet; empty if its record is damaged.
+    pub fn survivor_tags(&self, digest: &[u8; 32]) -> Vec<Vec<u8>> {
+        self.records().map(|records| records.survivor_tags(digest)).unwrap_or_default()
+    }
+
     /// The digests of the next records of a walk, at most so many: of survivors, so that [`Store::survivors`] gives them
     /// out. Maybe none although there are more; `None`: it has come to the end.
     pub fn next_digests(&self, cursor: &mut Cursor, most: usize) -> Option<Vec<[u8; 32]>> {

@@ -232,9 +232,13 @@ impl Arena {
         // SAFETY: `register` was given an `Arc`, of which `self` is a borrow. This is the slot's own handle on the arena,
         // which `last_dropped` drops.
         unsafe { Arc::increment_strong_count(arena) };
-        let at = NonNull::new(self.map.base().as_ptr().wrapping_byte_add(base)).expect("a mapping isn't at 0");
+        let at = self.address(base);
         // SAFETY: the books gave the slot to the caller alone, it is within the mapping and long enough.
         unsafe { ArenaSlot::first(at, len as u32, self.is_odd()) }
+    }
+
+    fn address(&self, base: usize) -> NonNull<u8> {
+        NonNull::new(self.map.base().as_ptr().wrapping_byte_add(base)).expect("a mapping isn't at 0")
     }
 
     /// True if this process uses the odd one of a slot's two counts.
@@ -558,9 +562,24 @@ impl Books<'_> {
         if !self.slots.claim(place) {
             return None;
         }
+        self.payload_of(place).map(|len| self.arena.handle(base, len))
+    }
+
+    /// Calls `read` with a slot that nobody has claimed, which stays unclaimed.
+    pub fn with_unclaimed<R>(&self, number: u32, read: impl FnOnce(&ArenaSlot) -> R) -> Option<R> {
+        let (place, base) = self.arena.place(&self.slots, number)?;
+        let len = self.payload_of(place).filter(|_| self.slots.is_unclaimed(place))?;
+        // SAFETY: the slot was taken by a former process, is within the mapping and has `len` bytes. `self` holds the books, without
+        // which nobody claims or frees it.
+        let slot = unsafe { ArenaSlot::view(self.arena.address(base), len as u32) };
+        Some(read(&slot))
+    }
+
+    /// Length of a slot's bytes behind its words.
+    fn payload_of(&self, place: SlotPlace) -> Option<usize> {
         let slab = self.slots.slab(place.slab);
         let size = class(slab.class).map_or(slab.pages as usize * PAGE, |class| usize::from(class.size));
-        size.checked_sub(PAYLOAD).map(|len| self.arena.handle(base, len))
+        size.checked_sub(PAYLOAD)
     }
 
     /// The first handle on an extent that was there at opening: given once.

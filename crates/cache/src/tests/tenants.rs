@@ -282,3 +282,18 @@ fn nobody_does_worse_than_alone_with_its_share() {
         assert!(beside >= alone - 1.0, "{tenant}: {alone} {beside}");
     }
 }
+
+#[test]
+fn no_lock_is_held_while_counters_of_a_survivors_tenant_are_made() {
+    let line = TestLine::new();
+    line.kit.ask("a", "/a", 10);
+    line.kit.ask("a", "/walked", 10);
+    let line = line.die();
+    line.kit.cache.publish_tenants(Box::new(|_| {
+        assert!(!base::critical::is_critical(), "a file is made under a lock");
+        Box::new(Box::<tables::counters::TenantCounters>::default())
+    }));
+    assert_eq!(line.kit.verdict("/a"), "hit");
+    line.adopt_all();
+    assert_eq!(line.kit.objects("a"), 2);
+}

@@ -37,19 +37,22 @@ impl StoreRecords {
         claimed.into_iter().filter_map(|claimed| self.survivor(claimed)).collect()
     }
 
-    fn claim_bucket(&self, digest: &[u8; 32]) -> Vec<Claimed> {
-        let wanted = words::digest_words(digest);
-        let mut claimed = Vec::new();
-        let mut books = self.arena.books();
-        let mut number = books.bucket(wanted[HASH - words::digest_word(0)]).load(Acquire);
-        for _ in 0..MOST_LINKS {
-            let Some(next) = books.word(number, NEXT).map(|word| word.load(Acquire)) else { break };
-            if has_digest(&books, number, &wanted) && is_live(&books, number) {
-                claimed.extend(books.claim(number).map(|slot| Claimed { slot, number }));
-            }
-            number = next;
+    /// The tags of each survivor of that digest, which stays unclaimed; empty if the record is damaged.
+    pub fn survivor_tags(&self, digest: &[u8; 32]) -> Vec<Vec<u8>> {
+        if !self.is_adopting() {
+            return Vec::new();
         }
-        claimed
+        let read = |slot: &ArenaSlot| words::read(slot).map(|(_, lengths)| words::tags(slot, &lengths));
+        let books = self.arena.books();
+        let numbers = in_bucket(&books, digest);
+        let tags = numbers.into_iter().filter_map(|number| books.with_unclaimed(number, read));
+        tags.map(Option::unwrap_or_default).collect()
+    }
+
+    fn claim_bucket(&self, digest: &[u8; 32]) -> Vec<Claimed> {
+        let mut books = self.arena.books();
+        let numbers = in_bucket(&books, digest);
+        numbers.into_iter().filter_map(|number| Some(Claimed { slot: books.claim(number)?, number })).collect()
     }
 
     pub fn next_digests(&self, cursor: &mut Cursor, most: usize) -> Option<Vec<[u8; 32]>> {
@@ -163,6 +166,21 @@ impl StoreRecords {
         self.account.release_found(self.unclaimed.swap(0, Relaxed));
         self.is_adopting.store(false, Relaxed);
     }
+}
+
+/// Numbers of the live records of a digest, the newest first.
+fn in_bucket(books: &Books<'_>, digest: &[u8; 32]) -> Vec<u32> {
+    let wanted = words::digest_words(digest);
+    let mut found = Vec::new();
+    let mut number = books.bucket(wanted[HASH - words::digest_word(0)]).load(Acquire);
+    for _ in 0..MOST_LINKS {
+        let Some(next) = books.word(number, NEXT).map(|word| word.load(Acquire)) else { break };
+        if has_digest(books, number, &wanted) && is_live(books, number) {
+            found.push(number);
+        }
+        number = next;
+    }
+    found
 }
 
 fn has_digest(books: &Books<'_>, number: u32, wanted: &[u32; 8]) -> bool {

@@ -105,6 +105,16 @@ impl ArenaSlot {
         ArenaSlot { at, len }
     }
 
+    /// A view of a slot on which this process has no handle yet. Its counts stay as they are.
+    ///
+    /// # Safety
+    /// `base` and `len` are as for [`ArenaSlot::first`]. The slot stays as it is for as long as the view is used.
+    pub(super) unsafe fn view(base: NonNull<u8>, len: u32) -> ManuallyDrop<ArenaSlot> {
+        // SAFETY: within the slot.
+        let at = unsafe { base.byte_add(REFS + TAG) };
+        ManuallyDrop::new(ArenaSlot { at, len })
+    }
+
     pub fn words(&self) -> &ArenaWords {
         // SAFETY: the slot isn't free as long as `self` lives.
         unsafe { words(self.at) }
