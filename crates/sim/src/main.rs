@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Some(0) => ExitCode::SUCCESS,
         Some(_) => ExitCode::FAILURE,
         None => {
-            eprintln!("{USAGE}");
+            println!("{USAGE}");
             ExitCode::from(2)
         }
     }

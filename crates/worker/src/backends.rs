@@ -49,7 +49,7 @@ fn counters_in<T: CounterFields>(
     })();
     made.unwrap_or_else(|error| {
         // A full file system mustn't keep a VCL from loading; its counters then are not seen.
-        eprintln!("counters {ident}: {error}");
+        report_line!("counters {ident}: {error}");
         CounterSet::private()
     })
 }
@@ -57,7 +57,7 @@ fn counters_in<T: CounterFields>(
 impl WorkerServices {
     pub fn new(engine: Arc<Engine>, stats: CounterMaker) -> Self {
         let pools = stats.add::<Vcp>(Vcp::NAME).unwrap_or_else(|error| {
-            eprintln!("counters VCP: {error}");
+            report_line!("counters VCP: {error}");
             CounterSet::private()
         });
         WorkerServices { engine, stats, pools, clusters: Mutex::default() }
@@ -77,7 +77,7 @@ impl WorkerServices {
             return;
         }
         let set = self.stats.add::<Xkey>("XKEY").unwrap_or_else(|error| {
-            eprintln!("counters XKEY: {error}");
+            report_line!("counters XKEY: {error}");
             CounterSet::private()
         });
         // As MAIN, it lives as long as the process.
@@ -105,7 +105,7 @@ impl WorkerServices {
         self.engine.requests.bots.apply(params, self.engine.clock.mono());
         self.engine.requests.classes.apply(params, |class| {
             self.stats.add::<ClassCounters>(&format!("CLASS.{class}")).unwrap_or_else(|error| {
-                eprintln!("counters CLASS.{class}: {error}");
+                report_line!("counters CLASS.{class}: {error}");
                 CounterSet::private()
             })
         });
@@ -143,7 +143,7 @@ impl backend::BackendServices for WorkerServices {
     }
 
     fn tell_operator(&self, line: &str) {
-        eprintln!("{line}");
+        report_line!("{line}");
     }
 
     fn log_health(&self, text: &str) {

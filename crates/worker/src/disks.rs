@@ -51,7 +51,7 @@ struct WriteLock {
 impl WriteLock {
     fn open(number: Option<i32>) -> WriteLock {
         let file = number.map(|number| sys::fd::inherit(number).map(|fd| Arc::new(File::from(fd))));
-        let file = file.transpose().inspect_err(|error| eprintln!("the lock of disks: {error}"));
+        let file = file.transpose().inspect_err(|error| report_line!("the lock of disks: {error}"));
         WriteLock { file: file.unwrap_or_default(), is_wanted: AtomicBool::new(false) }
     }
 
@@ -115,7 +115,7 @@ impl Disks {
             let options = DiskStoreOptions { others, ..disk_options(disk, clock, past) };
             match OpenDisk::open(store, disk, options, lock.file.clone(), counters(&store.name)) {
                 Ok(open) => disks.push(Arc::new(open)),
-                Err(why) => eprintln!("storage.{}: {why}: using memory only", store.name),
+                Err(why) => report_line!("storage.{}: {why}: using memory only", store.name),
             }
         }
         Disks { all: disks, lock: Arc::new(lock) }
@@ -134,7 +134,7 @@ impl Disks {
             let thread = std::thread::Builder::new().name("lacquer-disk".to_owned());
             let spawned = thread.spawn(move || rt::run(own.drive(driver, &clock, &lock)));
             if let Err(error) = spawned {
-                eprintln!("storage.{}: can't start a thread for its disk: {error}: using memory only", open.store);
+                report_line!("storage.{}: can't start a thread for its disk: {error}: using memory only", open.store);
             }
         }
     }
@@ -229,7 +229,7 @@ impl OpenDisk {
         };
         let device = Arc::new(FileDevice::from_file(file, &device).map_err(|why| format!("its file {why}"))?);
         for note in device.notes() {
-            eprintln!("storage.{}: {note}", store.name);
+            report_line!("storage.{}: {note}", store.name);
         }
         let (index_limit, is_kept) = (options.index_bytes, wanted.keep);
         let (life, drawn) = (start.life, options.drawn);
@@ -261,7 +261,7 @@ impl OpenDisk {
             self.disk.tick(seconds(clock));
             self.show();
             for line in story.go_on(&self.disk, clock::now()) {
-                eprintln!("storage.{}: {line}", self.store);
+                report_line!("storage.{}: {line}", self.store);
             }
             rt::sleep(if story.is_opened { TICK } else { OPENING_TICK }).await;
         }

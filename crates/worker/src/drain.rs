@@ -118,5 +118,5 @@ pub fn finish(worker: &Worker) {
     std::thread::sleep(Duration::from_millis(worker.shutdown_delay_ms.load(Ordering::Relaxed)));
     worker.disks.close(DISK_PATIENCE);
     crate::suspects::clear(engine.cache.stores(), worker.threads.lock().len());
-    eprintln!("Child dies");
+    report_line!("Child dies");
 }

@@ -58,7 +58,7 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
     };
     let connector: Arc<dyn fleet::Connect> = fleet::connector(node.settings())?.into();
     let position = Carrier::position(&worker.engine);
-    let carrier = Carrier::new(worker.engine.clone(), counters, |text| eprintln!("fleet: {text}"));
+    let carrier = Carrier::new(worker.engine.clone(), counters, |text| report_line!("fleet: {text}"));
     let failed = |error: std::io::Error| format!("thread for the fleet: {error}");
     node.start(connector.clone(), Arc::new(carrier), position).map_err(failed)?;
     let peer = worker.start.peers.as_ref().and_then(|start| crate::peers::joined(start, node.settings()));
@@ -107,7 +107,7 @@ impl Reporter for Teller {
     }
 
     fn tell(&self, text: &str) {
-        eprintln!("fleet: {text}");
+        report_line!("fleet: {text}");
     }
 }
 

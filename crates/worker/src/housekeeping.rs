@@ -162,7 +162,7 @@ async fn lurk(worker: Arc<Worker>) {
         engine.cache.wake_lurker_by(bell.waker());
         let pause = engine.cache.lurk(engine.clock.mono(), &mut |event| engine.log_event(event));
         if let Some(trouble) = engine.cache.journal_trouble() {
-            eprintln!("{trouble}");
+            report_line!("{trouble}");
         }
         let _ = rt::timeout(Duration::from_secs_f64(pause.clamp(0.001, MAX)), bell.notified()).await;
     }

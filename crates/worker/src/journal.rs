@@ -86,7 +86,7 @@ impl FormerJournal {
 pub fn read(start: &WorkerStart, clock: &Clock) -> Option<FormerJournal> {
     let file = sys::fd::inherit(start.journal.fd?).map(File::from);
     let former = file.map_err(JournalError::from).and_then(|file| open(&file, start.journal.lasts, clock));
-    former.map_err(|error| eprintln!("{error}: bans won't outlive this process")).ok()
+    former.map_err(|error| report_line!("{error}: bans won't outlive this process")).ok()
 }
 
 /// Reads the journal in this file, on a disk if it lasts, or begins one in an empty file.
@@ -117,7 +117,7 @@ pub fn open_on<M: Medium + 'static>(
     };
     let former = if is_new { new() } else { Journal::open(medium()?).and_then(understood) };
     let former = former.or_else(|error| {
-        eprintln!("{error}: starting without the earlier bans and objects");
+        report_line!("{error}: starting without the earlier bans and objects");
         new()
     })?;
     let FormerJournal { journal, replay, .. } = &former;

@@ -2,6 +2,9 @@
 //! The worker process: what serves. It gets its listening sockets and settings from the manager at birth, answers the
 //! manager's CLI from its first thread, and serves from one thread per CPU; one more keeps house.
 
+#[macro_use]
+mod report;
+
 mod adoption;
 mod backends;
 mod commands;
@@ -58,14 +61,14 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
     let signals = match Signals::new(&[signal::SIGTERM]) {
         Ok(signals) => signals,
         Err(error) => {
-            eprintln!("signals: {error}");
+            report_line!("signals: {error}");
             return 1;
         }
     };
     let birth = match Inheritance::receive(socket) {
         Ok(birth) => birth,
         Err(reason) => {
-            eprintln!("{reason}");
+            report_line!("{reason}");
             return 1;
         }
     };
@@ -76,7 +79,7 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
     let worker = match Worker::new(birth.start, vmods) {
         Ok(worker) => worker,
         Err(reason) => {
-            eprintln!("{reason}");
+            report_line!("{reason}");
             return 1;
         }
     };
@@ -84,10 +87,10 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
         net::scarce::set_limit(limit);
     }
     if let Err(error) = rt::prepare_blocking() {
-        eprintln!("no thread for calls that block: {error}; raise the limit of processes (lacquer doctor names it)");
+        report_line!("no thread for calls that block: {error}; raise the limit of processes (lacquer doctor names it)");
         return 1;
     }
-    eprintln!("Child starts");
+    report_line!("Child starts");
     // The greeting answers nothing, so it isn't logged as an answer.
     if sys::fd::write_all(&socket, &CliReply::ok("").encode()).is_err() {
         return 0;
@@ -100,7 +103,7 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
     if worker.start.succession.former_fd.is_none()
         && let Err(reason) = fleet::start(&worker)
     {
-        eprintln!("{reason}");
+        report_line!("{reason}");
         return 1;
     }
     converse(&socket, leftover, &worker, &signals);
@@ -140,7 +143,7 @@ fn converse(socket: &std::os::fd::OwnedFd, leftover: Vec<u8>, worker: &Arc<Worke
             Ok(ready) if !ready[0] => continue,
             Ok(_) => {}
             Err(error) => {
-                eprintln!("poll: {error}");
+                report_line!("poll: {error}");
                 return;
             }
         }

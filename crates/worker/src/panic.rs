@@ -43,11 +43,11 @@ pub fn install(start: &WorkerStart) {
             end_with(&what);
         }
         let report = report(&what, &backtrace());
-        eprintln!("{}", report.lines().next().unwrap_or("panic"));
-        eprintln!("{report}");
+        report_line!("{}", report.lines().next().unwrap_or("panic"));
+        report_line!("{report}");
     }));
     if let Err(error) = sys::fault::watch(on_fault) {
-        eprintln!("no reports of faults: {error}");
+        report_line!("no reports of faults: {error}");
     }
 }
 
@@ -67,7 +67,7 @@ fn end_with(what: &str) -> ! {
     // Writing to a String can't fail.
     let _ = write_addresses(&mut addresses);
     let report = report(what, &addresses);
-    eprintln!("{}", report.lines().next().unwrap_or("panic"));
+    report_line!("{}", report.lines().next().unwrap_or("panic"));
     die(&report)
 }
 

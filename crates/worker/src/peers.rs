@@ -128,7 +128,7 @@ pub async fn follow(worker: Arc<Worker>) {
         let members: Vec<TierMember> = known.iter().flatten().cloned().collect();
         if peers.set_members(members, &own) {
             let names: Vec<String> = peers.list().into_iter().map(|peer| peer.name).collect();
-            eprintln!("peers: the members are {}; this node is {own}", names.join(", "));
+            report_line!("peers: the members are {}; this node is {own}", names.join(", "));
         }
         peers.tick();
         rt::sleep(LOOK).await;

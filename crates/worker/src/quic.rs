@@ -136,7 +136,7 @@ impl WorkerQuic {
         let Some(start) = self.start else { return };
         for (socket, members) in &*self.groups.lock() {
             if let Err(error) = steer(socket, &Steering { members: *members, set: start.set, former: None }) {
-                eprintln!("a listener for QUIC: {error}");
+                report_line!("a listener for QUIC: {error}");
             }
         }
     }

@@ -204,10 +204,10 @@ async fn serve(worker: Arc<Worker>, number: usize, share: Vec<ServingSocket>, tr
                     probes: params.tcp_keepalive_probes,
                 };
                 if let Err(error) = listener.set_keepalive(&keepalive) {
-                    eprintln!("keepalive on {}: {error}", socket.info.name);
+                    report_line!("keepalive on {}: {error}", socket.info.name);
                 }
                 if let Err(error) = listener.set_defer_accept(params.tcp_defer_accept) {
-                    eprintln!("deferred accept on {}: {error}", socket.info.name);
+                    report_line!("deferred accept on {}: {error}", socket.info.name);
                 }
                 rt::spawn(accept(worker.clone(), listener, socket.info));
             }

@@ -82,7 +82,7 @@ pub fn begin(worker: &Arc<Worker>) -> Result<(), String> {
     worker.engine.cluster.gate.set_successor(true);
     worker.quic.share();
     if let Err(error) = worker.engine.cache.hand_over(Box::new(relay.clone())) {
-        eprintln!("can't hand over the journal of bans and purges: {error}");
+        report_line!("can't hand over the journal of bans and purges: {error}");
     }
     *succession = Some(Handover { relay, since: None, has_let_go: false });
     Ok(())
@@ -128,7 +128,7 @@ pub fn tend(worker: &Worker) {
     if (is_idle || worker.engine.cache.is_recalled())
         && let Err(reason) = end(worker)
     {
-        eprintln!("{reason}: the memory of evicted objects is used again when this process has ended");
+        report_line!("{reason}: the memory of evicted objects is used again when this process has ended");
     }
 }
 

@@ -17,7 +17,7 @@ pub fn examine(stores: &Stores, main: &Main) {
             store.forget(suspect.record);
             main.adopt_suspect.inc();
             let digest = base::hex::encode(&suspect.digest);
-            eprintln!(
+            report_line!(
                 "storage.{name}: an object is dropped, for two workers died while they delivered it: fetch {}, digest {digest}",
                 suspect.xid
             );
@@ -27,9 +27,12 @@ pub fn examine(stores: &Stores, main: &Main) {
 
 fn tell_opening(name: &str, opening: &StoreOpening) {
     if let Some(reason) = opening.refusal {
-        eprintln!("storage.{name}: the objects of the previous worker can't be used: {reason}");
+        report_line!("storage.{name}: the objects of the previous worker can't be used: {reason}");
     } else if opening.pages_found > 0 {
-        eprintln!("storage.{name}: takes over {} KB from the previous worker", opening.pages_found * PAGE_BYTES / 1024);
+        report_line!(
+            "storage.{name}: takes over {} KB from the previous worker",
+            opening.pages_found * PAGE_BYTES / 1024
+        );
     }
 }
 

@@ -46,7 +46,7 @@ pub async fn run(worker: Arc<Worker>) {
     };
     peers.counters().warming.set(0);
     if !done.has_objects {
-        eprintln!("peers: warmed in {:.1} s: {done}{end}", began.elapsed().as_secs_f64());
+        report_line!("peers: warmed in {:.1} s: {done}{end}", began.elapsed().as_secs_f64());
     }
 }
 

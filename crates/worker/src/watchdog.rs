@@ -68,7 +68,7 @@ fn report(worker: &Worker, thread: &ThreadHandle, stalled: Duration) {
     let (engine, text) = (&worker.engine, describe(thread, stalled));
     engine.main.stalls.inc();
     engine.log.write_onef(Tag::Error, thread.work.current().vxid, Marker::None, format_args!("{text}"));
-    eprintln!("{text}");
+    report_line!("{text}");
 }
 
 fn describe(thread: &ThreadHandle, stalled: Duration) -> String {

@@ -190,7 +190,7 @@ impl Worker {
 pub fn start_sentinels(start: &WorkerStart) {
     for fd in &start.manager.sentinel_fds {
         if let Err(error) = sys::fd::inherit(*fd).and_then(sys::sentinel::start) {
-            eprintln!("no sentinel: {error}");
+            report_line!("no sentinel: {error}");
         }
     }
 }

@@ -184,7 +184,7 @@ impl<'a> Governor<'a> {
         }
         self.engine().log.write_onef(Tag::Notice, base::Vxid::NONE, Marker::None, format_args!("{text}"));
         if step == MemoryStep::Shed {
-            eprintln!("{text}: requests are answered 503");
+            report_line!("{text}: requests are answered 503");
         }
     }
 

@@ -45,7 +45,7 @@ impl Qlogs {
         match File::create(&path) {
             Ok(file) => Some(QlogFile { file: BufWriter::new(file), left: MAX_BYTES }),
             Err(error) => {
-                eprintln!("{}: {error}", path.display());
+                report_line!("{}: {error}", path.display());
                 None
             }
         }
