@@ -16,6 +16,8 @@ use vrt::{HeadId, Method, Text};
 
 const MAX_FILE: u64 = 16 << 20;
 const MAX_FILES: usize = 100;
+/// Bytes of a User-Agent in which names are looked for, as many as accounts of clients know of it.
+const AGENT_BYTES: usize = 256;
 
 static FILES: ParsedFiles<PublishedRanges> = ParsedFiles::new(MAX_FILE, |bytes| PublishedRanges::parse(&bytes));
 
@@ -80,6 +82,7 @@ impl Published {
 
     /// The first listed name in the User-Agent. True if a file of a name in it has the address: a name may have several files.
     fn claimed(&self, agent: &[u8], ip: Option<SocketAddr>) -> Option<(Text, bool)> {
+        let agent = &agent[..agent.len().min(AGENT_BYTES)];
         let bots = self.bots.load();
         let is_named = |bot: &&PublishedBot| {
             let name = bot.name.as_bytes();
@@ -117,5 +120,8 @@ mod tests {
         assert_eq!(claim("Googlebot", "198.51.100.1"), Some(false), "another bot's range excuses nothing");
         assert_eq!(claim("bingbot", "198.51.100.1"), Some(true));
         assert_eq!(claim("Firefox", "198.51.100.1"), None);
+        let padded = |len: usize| format!("{}bingbot", " ".repeat(len));
+        assert_eq!(claim(&padded(AGENT_BYTES - 7), "192.0.2.1"), Some(false));
+        assert_eq!(claim(&padded(AGENT_BYTES - 6), "192.0.2.1"), None, "beyond the bytes that are read");
     }
 }
