@@ -83,7 +83,7 @@ pub(crate) struct Account {
     /// Refused requests that counted against the client's groups.
     pub refused: f32,
     /// Hits of a client that its groups haven't been charged with.
-    pub untold: f32,
+    pub uncharged: f32,
     pub is_crawl: bool,
     is_verified: bool,
     /// Ticks until which no other solo request counts.
@@ -104,7 +104,7 @@ const FREE: Account = Account {
     judged: 0.0,
     solo: 0.0,
     refused: 0.0,
-    untold: 0.0,
+    uncharged: 0.0,
     is_crawl: false,
     is_verified: false,
     solo_until: 0,
@@ -164,7 +164,7 @@ impl Account {
             [&mut self.requests, &mut self.misses, &mut self.origin_seconds, &mut self.bytes, &mut self.shared];
         numbers
             .into_iter()
-            .chain([&mut self.judged, &mut self.solo, &mut self.refused, &mut self.untold])
+            .chain([&mut self.judged, &mut self.solo, &mut self.refused, &mut self.uncharged])
             .for_each(|number| *number *= factor);
         self.faded = ticks;
     }
@@ -239,7 +239,7 @@ impl AccountTable {
         self.sets.len() * size_of::<AccountSet>()
     }
 
-    pub fn tell_time(&mut self, seconds: f64) {
+    pub fn set_time(&mut self, seconds: f64) {
         self.ticks = self.ticks.max((seconds * TICKS) as u32);
     }
 

@@ -100,7 +100,7 @@ impl AskedTable {
         self.sets.len() * size_of::<[AskedObject; WAYS]>()
     }
 
-    pub fn tell_time(&mut self, seconds: f64) {
+    pub fn set_time(&mut self, seconds: f64) {
         self.epoch = (seconds / EPOCH) as u32 & ((1 << EPOCH_BITS) - 1);
         let sets = self.sets.len() as u64;
         let due = (seconds / SWEEP * sets as f64) as u64;
@@ -231,17 +231,17 @@ mod tests {
         for client in [1, 2] {
             fetch(&mut table, HERE, client);
         }
-        table.tell_time(5.0 * 3600.0);
+        table.set_time(5.0 * 3600.0);
         assert_eq!(fetch(&mut table, HERE, 3), Before::Shared);
-        table.tell_time(6.5 * 3600.0);
+        table.set_time(6.5 * 3600.0);
         assert_eq!(fetch(&mut table, HERE, 4), Before::Never, "only crawlers came since");
         assert_eq!(table.ask(HERE, 5, Course::Read, 3), Before::Other(4, 3));
-        table.tell_time(10.0 * 3600.0);
+        table.set_time(10.0 * 3600.0);
         assert_eq!(table.ask(HERE, 6, Course::Read, 3), Before::Shared);
-        table.tell_time(15.0 * 3600.0);
+        table.set_time(15.0 * 3600.0);
         assert_eq!(fetch(&mut table, HERE, 7), Before::Shared, "it was read five hours ago");
         for day in 1..=30 {
-            table.tell_time((10.0 + 24.0 * f64::from(day)) * 3600.0);
+            table.set_time((10.0 + 24.0 * f64::from(day)) * 3600.0);
             assert_eq!(table.look(HERE, 7), Before::Never, "{day} days later");
         }
     }

@@ -100,7 +100,12 @@ impl CrawlBudget {
         let seconds = seconds.min(LONGEST);
         self.cost = (self.cost + (seconds - self.cost) * COST_WEIGHT).max(1e-4);
         self.cancel(reserved);
-        self.level = (self.level - seconds).max(self.level.min(-self.burst().max(self.cost)));
+        self.debit(seconds);
+    }
+
+    /// Takes the time of a fetch without a permission of its own. The debt is as bounded as that of [`CrawlBudget::settle`].
+    pub fn debit(&mut self, seconds: f64) {
+        self.level = (self.level - seconds.min(LONGEST)).max(self.level.min(-self.burst().max(self.cost)));
     }
 
     pub fn cancel(&mut self, reserved: f64) {

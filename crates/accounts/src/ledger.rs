@@ -24,7 +24,7 @@ const NEWCOMERS: f32 = 512.0;
 /// The groups that a client is compared with before its own requests are known, from the widest to the narrowest.
 const GROUPS: [Level; 5] = [Level::Agent, Level::Tls, Level::Network, Level::Wide, Level::Prefix];
 /// Hits of a known client after which its groups are charged with them.
-const UNTOLD: f32 = 64.0;
+const UNCHARGED: f32 = 64.0;
 /// Newcomers are held only while they press, all together and those with requests of the same shape.
 const PRESSED: PressureLimits = PressureLimits { begins: 0.5, ends: 0.25 };
 const PRESSED_SHAPE: PressureLimits = PressureLimits { begins: 0.75, ends: 0.7 };
@@ -116,6 +116,15 @@ pub enum Payer {
     Nobody,
     /// The budget of crawlers or of a verified bot, by this permission.
     Budget(Admission),
+    /// The same budget, for a part of a response that has had its permission: a fragment or a slice.
+    Part,
+}
+
+impl Payer {
+    /// True for a fetch that [`Ledger::miss`] counted as one that no reader is known to want.
+    fn is_unproven(self) -> bool {
+        matches!(self, Payer::Nobody | Payer::Budget(_))
+    }
 }
 
 /// The end of a fetch.
@@ -221,7 +230,7 @@ impl Ledger {
     }
 
     pub fn hits(&mut self, caller: &Caller, asks: impl IntoIterator<Item = impl Into<Ask>>, now: Mono) {
-        self.tell_time(now);
+        self.set_time(now);
         let client = self.client(caller);
         let course = client.course();
         let (mut requests, mut counted) = (0.0, 0.0);
@@ -241,8 +250,8 @@ impl Ledger {
 
     /// The client's request needs the origin, and is served. A fetch begins, which [`Ledger::charge`] or [`Ledger::cancel`] ends.
     pub fn miss(&mut self, caller: &Caller, ask: impl Into<Ask>, payer: Payer, now: Mono) {
-        self.tell_time(now);
-        if payer != Payer::Readers {
+        self.set_time(now);
+        if payer.is_unproven() {
             self.unproven = self.unproven.saturating_add(1);
         }
         let (ask, client) = (ask.into(), self.client(caller));
@@ -255,7 +264,7 @@ impl Ledger {
 
     /// The client's request for the object was refused. This counts against its groups only, so a reader that asks again isn't blamed for it.
     pub fn refused(&mut self, caller: &Caller, ask: impl Into<Ask>, now: Mono) {
-        self.tell_time(now);
+        self.set_time(now);
         let (ask, client) = (ask.into(), self.client(caller));
         let evidence = self.ask(ask.object, caller, client, Course::Refused);
         self.count_others(ask.shape.index(), client.others(evidence), now);
@@ -264,19 +273,19 @@ impl Ledger {
         self.total.requests += 1.0;
         if let Some(account) = self.accounts.open(caller, Level::Client) {
             account.requests += 1.0;
-            account.untold += 1.0;
+            account.uncharged += 1.0;
             if is_solo && account.news_left() >= 1.0 && account.is_next_solo() {
                 account.refused += 1.0;
                 news = SOLO;
                 self.count_solo(ask.shape.index(), now);
             }
         }
-        self.tell_groups(caller, 0.0, news);
+        self.charge_groups(caller, 0.0, news);
     }
 
     /// A fetch for the client has ended. Returns the seconds of the origin's time that it counts for.
     pub fn charge(&mut self, caller: &Caller, end: FetchEnd, payer: Payer, now: Mono) -> f64 {
-        self.tell_time(now);
+        self.set_time(now);
         let origin_seconds = self.pace.count(end, payer, now);
         self.total.origin_seconds += origin_seconds;
         for level in Level::ALL {
@@ -284,7 +293,7 @@ impl Ledger {
             account.origin_seconds += origin_seconds as f32;
             account.bytes += end.bytes as f32;
         }
-        if payer != Payer::Readers {
+        if payer.is_unproven() {
             self.unproven = self.unproven.saturating_sub(1);
         }
         match payer {
@@ -296,6 +305,7 @@ impl Ledger {
                 self.crowds.add_readers(origin_seconds, now);
                 self.verified.values_mut().for_each(|(budget, _)| budget.add_readers(origin_seconds, now));
             }
+            Payer::Part => self.budget(caller, false, now).debit(origin_seconds),
             Payer::Nobody => {}
         }
         origin_seconds
@@ -313,7 +323,7 @@ impl Ledger {
 
     /// A fetch that [`Ledger::miss`] was told of doesn't begin.
     pub fn cancel(&mut self, caller: &Caller, payer: Payer, now: Mono) {
-        if payer != Payer::Readers {
+        if payer.is_unproven() {
             self.unproven = self.unproven.saturating_sub(1);
         }
         if let Payer::Budget(admission) = payer {
@@ -322,8 +332,15 @@ impl Ledger {
     }
 
     /// Seconds of the origin's time that the client's budget has now; negative if they were used in advance.
+    /// Of a verified bot without a budget it is what a new one would have: a question opens none.
     pub fn budget_level(&mut self, caller: &Caller, now: Mono) -> f64 {
-        self.budget(caller, false, now).level(now)
+        if !caller.is_verified() {
+            return self.crawl.level(now);
+        }
+        match self.verified.get_mut(&caller.keys[Level::Bot as usize]) {
+            Some((budget, _)) => budget.level(now),
+            None => self.new_verified(now).level(now),
+        }
     }
 
     /// Judges a request that needs the origin. The class is remembered: a client that crawls is taken for a reader later than it was for a crawler.
@@ -340,7 +357,7 @@ impl Ledger {
     /// The verdict that [`Ledger::judge`] would give. Nothing is changed, so a question about a client doesn't make it a crawler.
     pub fn look(&mut self, caller: &Caller, ask: impl Into<Ask>, now: Mono) -> Verdict {
         let Ask { object, shape } = ask.into();
-        self.tell_time(now);
+        self.set_time(now);
         if caller.is_verified() {
             let reason = Reason::Verified(caller.label(Level::Bot));
             return Verdict { degree: 1.0, class: BotClass::Verified, reason };
@@ -387,7 +404,7 @@ impl Ledger {
 
     /// Goes on with the search for the most expensive accounts, at the place where it stopped. True once it is complete.
     pub fn go_on_with(&mut self, top: &mut TopAccounts, now: Mono) -> bool {
-        self.tell_time(now);
+        self.set_time(now);
         let end = top.next + TOP_STEP;
         self.accounts.add_top(top.next..end, top.most, &mut top.best);
         top.next = end;
@@ -402,12 +419,12 @@ impl Ledger {
 
     /// Requests of all clients, and the seconds of the origin's time that they were charged with.
     pub fn total(&mut self, now: Mono) -> (f64, f64) {
-        self.tell_time(now);
+        self.set_time(now);
         (self.total.requests, self.total.origin_seconds)
     }
 
     pub fn cost(&mut self, caller: &Caller, now: Mono) -> f64 {
-        self.tell_time(now);
+        self.set_time(now);
         self.accounts.find(caller.keys[Level::Client as usize]).map_or(0.0, |account| account.origin_seconds.into())
     }
 
@@ -480,24 +497,24 @@ impl Ledger {
         self.total.requests += f64::from(requests);
         account.requests += requests;
         account.misses += misses;
-        account.untold += requests;
+        account.uncharged += requests;
         let evidence = if evidence.solo > 0.0 && !account.is_next_solo() { NOTHING } else { evidence };
         let counted = evidence.requests.min(account.news_left());
         let news = Evidence { requests: counted, solo: evidence.solo.min(counted) };
         account.judge_by(evidence.requests, evidence.solo);
-        if account.untold >= UNTOLD || misses > 0.0 || news.requests > 0.0 {
-            self.tell_groups(caller, misses, news);
+        if account.uncharged >= UNCHARGED || misses > 0.0 || news.requests > 0.0 {
+            self.charge_groups(caller, misses, news);
         }
         news
     }
 
     /// Charges the client's groups with the requests that they don't know yet, and with what its latest ones say about newcomers.
-    fn tell_groups(&mut self, caller: &Caller, misses: f32, news: Evidence) {
+    fn charge_groups(&mut self, caller: &Caller, misses: f32, news: Evidence) {
         let client = self.accounts.find(caller.keys[Level::Client as usize]);
-        let untold = client.map_or(0.0, |account| std::mem::take(&mut account.untold));
+        let uncharged = client.map_or(0.0, |account| std::mem::take(&mut account.uncharged));
         for level in Level::ALL.into_iter().filter(|level| *level != Level::Client) {
             if let Some(account) = self.accounts.open(caller, level) {
-                account.requests += untold;
+                account.requests += uncharged;
                 account.misses += misses;
                 account.judge_by(news.requests, news.solo);
             }
@@ -547,23 +564,31 @@ impl Ledger {
 
     fn open_verified(&mut self, key: u64, now: Mono) {
         self.verified.retain(|_, (_, used)| now.since(*used) < VERIFIED.2);
-        let LedgerSettings { verified_share, least, patience, .. } = self.settings;
-        let mut budget = CrawlBudget::new(verified_share, least, patience, now);
+        let budget = self.new_verified(now);
         if self.verified.len() >= VERIFIED.0 {
             let oldest =
                 self.verified.iter().min_by(|(_, (_, a)), (_, (_, b))| a.0.total_cmp(&b.0)).map(|(key, _)| *key);
             oldest.and_then(|key| self.verified.remove(&key));
-            // New names come with nothing saved, else each would be worth a burst.
-            budget.empty();
         }
         self.verified.insert(key, (budget, now));
         self.share_among_verified();
     }
 
-    fn tell_time(&mut self, now: Mono) {
+    fn new_verified(&self, now: Mono) -> CrawlBudget {
+        let LedgerSettings { verified_share, least, patience, .. } = self.settings;
+        let mut budget = CrawlBudget::new(verified_share, least, patience, now);
+        let in_use = self.verified.values().filter(|(_, used)| now.since(*used) < VERIFIED.2).count();
+        if in_use >= VERIFIED.0 {
+            // New names come with nothing saved, else each would be worth a burst.
+            budget.empty();
+        }
+        budget
+    }
+
+    fn set_time(&mut self, now: Mono) {
         let seconds = now.since(self.born);
-        self.accounts.tell_time(seconds);
-        self.asked.tell_time(seconds);
+        self.accounts.set_time(seconds);
+        self.asked.set_time(seconds);
         self.newcomers.fade(seconds, self.settings.half_life);
         self.total.fade(seconds, self.settings.half_life);
     }

@@ -400,6 +400,32 @@ fn a_verified_bot_gets_the_place_of_one_that_has_gone() {
 }
 
 #[test]
+fn parts_of_a_crawlers_responses_are_no_income() {
+    let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
+    let crawler = Caller::new(&mut Agents::new(1), &CallerIds::default());
+    for _ in 0..200 {
+        ledger.charge(&crawler, end(0.1), Payer::Part, Mono(0.0));
+    }
+    let level = ledger.budget_level(&crawler, Mono(0.0));
+    assert!((-2.0..-0.9).contains(&level), "a bounded debt: {level}");
+    assert!(ledger.reserve(&crawler, &ANY, Mono(0.0)).is_err());
+    assert!(ledger.reserve(&crawler, &ANY, Mono(60.0)).is_ok());
+}
+
+#[test]
+fn a_question_about_a_verified_bot_opens_no_budget() {
+    let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
+    let bot =
+        |name: &str| Caller::new(&mut Agents::new(1), &CallerIds { verified: name.as_bytes(), ..CallerIds::default() });
+    let level = |ledger: &mut Ledger, name: &str| ledger.budget_level(&bot(name), Mono(0.0));
+    let full = level(&mut ledger, "new.example");
+    (0..100).for_each(|n| assert!(level(&mut ledger, &format!("{n}.example")) > 0.9));
+    (0..64).for_each(|n| assert!(ledger.reserve(&bot(&format!("{n}.example")), &ANY, Mono(0.0)).is_ok()));
+    assert!(full > 0.9 && level(&mut ledger, "0.example") < full);
+    assert_eq!(level(&mut ledger, "new.example"), 0.0, "it would have nothing saved");
+}
+
+#[test]
 fn verified_bots_together_use_no_more_than_a_few() {
     let mut ledger = Ledger::new(LedgerSettings::default(), Mono(0.0));
     let bots: Vec<Caller> = (0..64)

@@ -115,7 +115,7 @@ impl Bots {
             }
             noted.hits.push((caller, ask));
             if noted.hits.len() >= NOTED_HITS || now.since(noted.since) >= NOTED_FOR {
-                self.tell_hits(noted, now);
+                self.flush_notes(noted, now);
             }
             !std::mem::replace(&mut noted.has_timer, true)
         })
@@ -123,10 +123,10 @@ impl Bots {
 
     /// Tells the books of all hits that this thread has noted.
     pub(crate) fn flush_hits(&self, now: Mono) {
-        self.noted(|noted| self.tell_hits(noted, now));
+        self.noted(|noted| self.flush_notes(noted, now));
     }
 
-    fn tell_hits(&self, noted: &mut NotedHits, now: Mono) {
+    fn flush_notes(&self, noted: &mut NotedHits, now: Mono) {
         if noted.hits.is_empty() {
             return;
         }
@@ -216,7 +216,7 @@ impl FetchCharge {
 
     /// True for a fetch that the class `crawl` or a verified bot pays for.
     pub fn is_crawl(&self) -> bool {
-        matches!(self.payer, Payer::Budget(_))
+        matches!(self.payer, Payer::Budget(_) | Payer::Part)
     }
 
     /// `has_failed`: as [`FetchEnd`] says.
@@ -234,7 +234,7 @@ impl FetchCharge {
             }
             return;
         };
-        let is_crawl = matches!(payer, Payer::Budget(_));
+        let is_crawl = matches!(payer, Payer::Budget(_) | Payer::Part);
         let counter = if is_crawl { &engine.main.bot_crawl_time } else { &engine.main.bot_reader_time };
         let end = FetchEnd { waited, bytes, has_failed };
         let counted = engine.requests.bots.with(|ledger| ledger.charge(&self.caller, end, payer, now));

@@ -103,7 +103,7 @@ pub(crate) fn start(
 /// Does what [`start`] does, for one slice of an object, into `busy`.
 pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf, worker: Option<Box<ClassWorker>>) -> ObjRef {
     let obj = busy.object();
-    let turn = FetchTurn::new(worker, req.charge_unjudged(), admission::enter_anyway(&req.client.sess));
+    let turn = FetchTurn::new(worker, req.charge_part(), admission::enter_anyway(&req.client.sess));
     let mut bereq = make(req, Box::new(busy), None, FetchMode::Normal, turn);
     // They are of the head, and it has none by now.
     (bereq.requester.client.interims, bereq.requester.client.trailers) = (None, None);

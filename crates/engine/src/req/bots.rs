@@ -148,10 +148,30 @@ impl Req {
         }
     }
 
-    /// The charge for a fetch that isn't judged: a refresh, a slice, a fragment.
+    /// The charge of readers for a fetch that isn't judged, as a refresh.
     pub(crate) fn charge_unjudged(&self) -> Option<Box<FetchCharge>> {
+        self.charge_to(Payer::Readers)
+    }
+
+    /// The charge for a slice, for a fragment of a page, or for a peer. It isn't judged: the client's response pays for its parts.
+    pub(crate) fn charge_part(&mut self) -> Option<Box<FetchCharge>> {
+        let may_be_crawl = self.engine().requests.bots.enforces() && !self.is_of_peer();
+        let payer = match self.response_class() {
+            BotClass::Crawl | BotClass::Verified if may_be_crawl => Payer::Part,
+            BotClass::Reader | BotClass::Crawl | BotClass::Verified => Payer::Readers,
+        };
+        self.charge_to(payer)
+    }
+
+    /// The class by which the response of the client was judged, or that VCL has set. A hit isn't judged, and is a reader's.
+    pub(super) fn response_class(&self) -> BotClass {
+        let judged = self.esi.top().map_or(self.client.bot_class, |top| top.bot_class);
+        self.settings.bot_class.unwrap_or(judged)
+    }
+
+    fn charge_to(&self, payer: Payer) -> Option<Box<FetchCharge>> {
         let is_counted = self.engine().requests.bots.is_on() && self.client.trial.is_none();
-        is_counted.then(|| Box::new(FetchCharge::new(&self.client.sess, self.bot_view().caller(), Payer::Readers)))
+        is_counted.then(|| Box::new(FetchCharge::new(&self.client.sess, self.bot_view().caller(), payer)))
     }
 
     /// Before a fetch: judges the client. A crawler waits for its share of the backends' time. `Err` is the step to go to instead.
@@ -164,7 +184,7 @@ impl Req {
             return Ok(None);
         }
         if self.esi.is_fragment() || self.is_of_peer() {
-            return Ok(self.charge_unjudged());
+            return Ok(self.charge_part());
         }
         let view = self.bot_view();
         let (client, ask) = (view.caller(), view.ask());
@@ -177,7 +197,7 @@ impl Req {
             self.client.bot_class = verdict.class;
         }
         if verdict.class != BotClass::Reader {
-            self.tell_crawl(&verdict);
+            self.log_crawl(&verdict);
         }
         match entry {
             Err(overdrawn) => Err(self.refuse_crawl(&verdict, overdrawn)),
@@ -188,7 +208,7 @@ impl Req {
                     Payer::Budget(admission) if admission.wait > 0.0 => {
                         Box::pin(self.wait_for_share(charge, admission.wait, busy, transport)).await.map(Some)
                     }
-                    Payer::Budget(_) | Payer::Readers | Payer::Nobody => Ok(Some(charge)),
+                    Payer::Budget(_) | Payer::Part | Payer::Readers | Payer::Nobody => Ok(Some(charge)),
                 }
             }
         }
@@ -211,12 +231,12 @@ impl Req {
             })
         });
         if let Some(verdict) = refused.flatten() {
-            self.tell_crawl(&verdict);
+            self.log_crawl(&verdict);
             self.engine().main.bot_crawl_refused.inc();
         }
     }
 
-    fn tell_crawl(&mut self, verdict: &Verdict) {
+    fn log_crawl(&mut self, verdict: &Verdict) {
         if verdict.class == BotClass::Crawl {
             self.engine().main.bot_crawl.inc();
         }

@@ -169,6 +169,24 @@ def slow_client(report, program):
             report.comes(lambda: WORK / 2 <= cost() <= took - held / 2, True, f"request {n} of {took:.1f} s costs the origin's time alone")
 
 
+def parts(report, program):
+    """Fragments of a crawler's page are charged to crawlers, and so are no income for them."""
+    def answer(_method, path, _fields):
+        time.sleep(WORK)
+        if path.startswith("/page"):
+            return "Cache-Control: max-age=600\r\n", b"".join(b'<esi:include src="/part%s/%d"/>' % (path.encode(), n) for n in range(3))
+        return "Cache-Control: max-age=600\r\n", b"part"
+
+    esi = 'sub vcl_backend_response { if (bereq.url ~ "^/page") { set beresp.do_esi = true; } }\n'
+    with Origin(simple(answer)) as origin, Varnishd(program, ["--bots=on", "-a", "127.0.0.1:0,PROXY"], vcl=VCL % origin.address + esi) as v:
+        r = ask(v, address(1), "/page/1", agent="Examplebot/1.0")
+        report.check(r.status == 200 and r.body == b"part" * 3, f"a page with three fragments: {r} {r.body}")
+        spent = lambda: (counter(v, "bot_crawl_time") >= 4 * WORK * 1e6, counter(v, "bot_reader_time"))
+        report.comes(spent, (True, 0), "all four fetches are the crawler's")
+        ask(v, address(2), "/page/2", [("Set", "reader")])
+        report.comes(lambda: counter(v, "bot_reader_time") >= 4 * WORK * 1e6, True, "a reader's are readers'")
+
+
 def held(report, program):
     """A reader doesn't wait behind a crawler that waits for its share of the origin's time."""
     work = Works()
@@ -285,7 +303,7 @@ def values(report, program):
 
 
 def main():
-    o = options(__doc__, [enforced, observed, slow_client, held, stale, costs, values])
+    o = options(__doc__, [enforced, observed, slow_client, held, parts, stale, costs, values])
     report = Report("accounts")
     for case in o.cases:
         case(report, o.varnishd)

@@ -9,6 +9,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use accounts::BotClass;
 use base::Real;
 use filters::stitch::GzipSum;
 use message::Head;
@@ -25,6 +26,8 @@ pub(crate) enum EsiContext {
 pub(crate) struct Top {
     pub head: Head,
     pub t_req: Real,
+    /// The class that the fragments' fetches are charged to.
+    pub bot_class: BotClass,
     /// Number of fragments that may still be prefetched.
     pub places: Cell<u32>,
 }
@@ -110,7 +113,7 @@ mod tests {
     use super::*;
 
     fn share(context: &mut EsiContext) -> Rc<Top> {
-        context.share(|| Top { head: Head::new(), t_req: Real(1.0), places: Cell::new(2) })
+        context.share(|| Top { head: Head::new(), t_req: Real(1.0), bot_class: BotClass::Reader, places: Cell::new(2) })
     }
 
     #[test]
