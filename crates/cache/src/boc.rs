@@ -7,6 +7,7 @@
 //! ```
 //! (A fetch that doesn't stream goes from PrepStream straight to Finished.)
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
@@ -333,9 +334,10 @@ impl Boc {
         self.inner.lock().stored.clone()
     }
 
-    pub fn held_bytes(&self) -> u64 {
+    /// The part of the body that is in memory.
+    pub fn held(&self) -> Range<u64> {
         let inner = self.inner.lock();
-        inner.body.len() - inner.body.start()
+        inner.body.start()..inner.body.len()
     }
 
     pub fn first_end(&self) -> u64 {

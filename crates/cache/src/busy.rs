@@ -3,6 +3,7 @@
 
 mod outgrow;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -67,8 +68,8 @@ pub struct Busy {
     family: Option<Box<[u8]>>,
     /// Keeps its row for as long as the object isn't counted there.
     tenant: Option<Tenant>,
-    /// Bytes for which the tenant is charged until the object is complete, in that store.
-    charged: (StoreId, u64),
+    /// Bytes for which the tenant is charged until the object is complete: in its store, and in the one that it is passed through.
+    charged: [(StoreId, u64); 2],
 }
 
 struct Filling {
@@ -78,8 +79,20 @@ struct Filling {
     is_published: bool,
     /// The object on its way into the store's home.
     writing: Option<Box<dyn Writing>>,
-    /// The store that a body passes through on its way to the reader, if it can't be kept.
-    passed_in: Option<Arc<Store>>,
+    /// The store that a body passes through on its way to the reader, if it can't be kept, from that byte on.
+    passed_in: Option<(Arc<Store>, u64)>,
+}
+
+impl Filling {
+    /// Bytes in its own store and in the one that it is passed through, of a body of which `body` is in memory.
+    fn held_bytes(&self, body: Range<u64>) -> [(StoreId, u64); 2] {
+        let (through, from) = match &self.passed_in {
+            Some((store, from)) => (store.id(), (*from).clamp(body.start, body.end)),
+            None => (self.store.id(), body.end),
+        };
+        let own = self.head_block.buf.len() as u64 + (from - body.start);
+        [(self.store.id(), own), (through, body.end - from)]
+    }
 }
 
 impl Busy {
@@ -113,7 +126,7 @@ impl Busy {
             tags_began,
             family: None,
             tenant: None,
-            charged: (0, 0),
+            charged: [(0, 0); 2],
         }
     }
 
@@ -663,19 +676,20 @@ impl Busy {
         if !shared.tenants.are_used() {
             return;
         }
-        let (tenant, (store, before)) = (self.oc.tenant(), self.charged);
-        let held = self.filling.as_ref().filter(|_| !self.is_over);
-        let held =
-            held.map(|filling| (filling.store.id(), filling.head_block.buf.len() as u64 + self.boc.held_bytes()));
-        let (now_in, after) = held.unwrap_or((store, 0));
-        match now_in == store {
-            true => shared.evictors[usize::from(store)].charge(tenant, before, after),
-            false => {
+        let tenant = self.oc.tenant();
+        let held = match self.filling.as_ref().filter(|_| !self.is_over) {
+            Some(filling) => filling.held_bytes(self.boc.held()),
+            None => self.charged.map(|(store, _)| (store, 0)),
+        };
+        for ((store, before), (now_in, after)) in self.charged.into_iter().zip(held) {
+            if store == now_in {
+                shared.evictors[usize::from(store)].charge(tenant, before, after);
+            } else {
                 shared.evictors[usize::from(store)].charge(tenant, before, 0);
                 shared.evictors[usize::from(now_in)].charge(tenant, 0, after);
             }
         }
-        self.charged = (now_in, after);
+        self.charged = held;
     }
 
     fn end_failed(&mut self, reason: FetchFailed) {

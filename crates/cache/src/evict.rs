@@ -147,6 +147,11 @@ impl Evictor {
         inner.note_load(tenant);
     }
 
+    #[cfg(test)]
+    pub fn fetched(&self, tenant: u16) -> u64 {
+        self.inner.lock().queue(tenant).fetched
+    }
+
     /// Takes an object out, if it is in. The caller has its shard's lock, without which none is added.
     pub fn remove(&self, oc: &Objcore) {
         if oc.evict_slot.load(Relaxed) == NO_SLOT {

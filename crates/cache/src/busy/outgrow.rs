@@ -24,7 +24,8 @@ impl Busy {
     pub(super) fn poll_front(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(filling) = &mut self.filling else { return Poll::Ready(()) };
         let Some(share) = filling.store.front_share() else { return Poll::Ready(()) };
-        let held = self.boc.held_bytes();
+        let held = self.boc.held();
+        let held = held.end - held.start;
         if held < share / 2 && !self.is_long {
             return Poll::Ready(());
         }
@@ -109,7 +110,7 @@ impl Busy {
 
     fn own_block(&mut self, part: &[u8]) -> Result<Buf, NoSpace> {
         let filling = self.filling.as_ref().expect("the head is stored before the body");
-        let store = filling.passed_in.as_ref().unwrap_or(&filling.store);
+        let store = filling.passed_in.as_ref().map_or(&filling.store, |(store, _)| store);
         self.cache.shared().block(store, self.oc.tenant(), &[part], &mut self.nukes_left, &mut self.events)
     }
 
@@ -138,7 +139,7 @@ impl Busy {
         self.boc.pass_on(shared.hot_params.transit_buffer());
         shared.main.fetch_passed_on.inc();
         let transient = shared.stores().transient().clone();
-        self.filling.as_mut().expect("it is published").passed_in = Some(transient);
+        self.filling.as_mut().expect("it is published").passed_in = Some((transient, self.boc.held().end));
         true
     }
 

@@ -207,6 +207,28 @@ fn short_memory_is_taken_from_tenants_whatever_a_fetch_without_one_holds() {
     assert_eq!(kit.main.tenant_limited.get(), 0);
 }
 
+#[test]
+fn a_body_that_is_passed_on_counts_where_it_is() {
+    let kit = Kit::with(Some(LIMIT), CacheParams::default());
+    let mut busy = busy_of(kit.look("/long"));
+    let tenant = kit.cache.tenant("a");
+    busy.set_tenant(tenant.clone());
+    let (stores, attrs) = (kit.cache.stores(), kit.attrs(1e6, 0.0, 0.0, ObjectFlags::NONE));
+    busy.set_head(&stores.all()[0], HEAD, None, &attrs, &[]).unwrap();
+    busy.start_stream();
+    let reader = busy.object().reader(0);
+    let evictors = &kit.cache.shared().evictors;
+    let fetched = || [0, usize::from(stores.transient().id())].map(|store| evictors[store].fetched(tenant.id()));
+    busy.append(&[0; 100_000]).unwrap();
+    let [own, through] = fetched();
+    assert!(own > 100_000 && through == 0, "{own}");
+    assert!(busy.outgrow());
+    busy.append(&[0; 50_000]).unwrap();
+    assert_eq!(fetched(), [own, 50_000]);
+    drop((busy, reader));
+    assert_eq!(fetched(), [0, 0]);
+}
+
 /// Draws from `0..n`, the first the most often.
 struct Zipf(Vec<f64>);
 
