@@ -10,6 +10,7 @@ use base::{Clock, Mono};
 use storage::{Buf, HomeId, NoSpace, ObjectTimes, Store, StoreId, Stores};
 use sync::{Called, Turn};
 use tables::Compat;
+use tables::choices::EvictBy;
 use tables::counters::Main;
 
 use crate::admit::Admissions;
@@ -34,7 +35,6 @@ use crate::tags::Tags;
 use crate::tenants::Tenants;
 use crate::tombstones::{TombstoneCause, Tombstones};
 use crate::waiting::{Leaders, RecentRushes, RushReason};
-use crate::worth::EvictBy;
 
 /// A power of two; each is a lock, a table and a heap.
 const SHARDS: usize = 512;

@@ -27,13 +27,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use base::critical::Lock;
 use storage::Store;
+use tables::choices::EvictBy;
 use tables::counters::Main;
 
 use crate::digest::Digest;
 use crate::objcore::{NO_SLOT, Objcore};
 use crate::rows::Rows;
 use crate::tenants::{NO_TENANT, Tenants};
-use crate::worth::{EvictBy, MAX_USES, Worth};
+use crate::worth::{MAX_USES, Worth};
 
 /// Handles on an idle object: index, expiry heap, and this list.
 const IDLE_HANDLES: usize = 3;

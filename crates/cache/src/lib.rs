@@ -85,7 +85,6 @@ pub use tenants::{Tenant, TenantCounterSet, TenantPublisher};
 pub use tombstones::TombstoneCause;
 pub use trace::{HashVariants, LookupTrace, VariantSummary};
 pub use waiting::Followed;
-pub use worth::EvictBy;
 
 #[cfg(test)]
 mod tests;

@@ -16,30 +16,6 @@ const WEIGHT_AT: u32 = USES_BITS + COST_BITS;
 /// Heavier ones count as this: more than 16 GB.
 const MAX_WEIGHT: u64 = (1 << (MANTISSA_BITS + 15)) - 1;
 
-/// Value of a use of an object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EvictBy {
-    /// Each hit counts the same: most requests hit.
-    #[default]
-    Requests,
-    /// Large objects in use stay: most bytes hit.
-    Bytes,
-    /// A hit counts as the time that the origin took for the object: the origin saves most time.
-    Cost,
-}
-
-impl EvictBy {
-    /// The value of the parameter `evict_by`.
-    pub fn parse(word: &str) -> Option<EvictBy> {
-        match word {
-            "requests" => Some(EvictBy::Requests),
-            "bytes" => Some(EvictBy::Bytes),
-            "cost" => Some(EvictBy::Cost),
-            _ => None,
-        }
-    }
-}
-
 /// An object's weight, in units of 16 bytes, its number of uses, and the origin's time for it. Stands in the objcore,
 /// which is at hand whenever its item moves.
 #[derive(Clone, Copy, Default)]

@@ -2,6 +2,7 @@
 //! The cache as an engine has it: what it asks about stored heads and patterns, and its parameters.
 
 use params::Params;
+use tables::choices::EvictBy;
 
 pub(crate) struct StoredHeads;
 
@@ -51,7 +52,7 @@ pub fn cache_params(params: &Params) -> cache::CacheParams {
         dictionary_max: params.dictionary_max as usize,
         dictionary_space: params.dictionary_space,
         // The parameter was checked when it was set.
-        evict_by: cache::EvictBy::parse(&params.evict_by).unwrap_or_default(),
+        evict_by: EvictBy::parse(&params.evict_by).unwrap_or_default(),
         form_space: params.form_space,
         tag_space: params.tag_space,
         transit_buffer: Some(params.transit_buffer).filter(|bytes| *bytes > 0),

@@ -2,6 +2,7 @@
 //! Limits, some of which hang on another parameter's value.
 
 use super::{ParamValue, Params, Spec};
+use tables::choices::{EvictBy, TenantBy};
 use tables::dialects::Dialect;
 
 /// Least and greatest value now, as `param.show` shows them.
@@ -84,10 +85,10 @@ pub fn check(spec: &Spec, p: &Params, value: &ParamValue) -> Result<(), String> 
         ("bots_status", ParamValue::Count(status)) if !matches!(status, 400..=599) => {
             Err("Must be from 400 to 599\n".to_owned())
         }
-        ("evict_by", ParamValue::Text(word)) if !matches!(word.as_str(), "requests" | "bytes" | "cost") => {
+        ("evict_by", ParamValue::Text(word)) if EvictBy::parse(word).is_none() => {
             Err("Must be requests, bytes or cost\n".to_owned())
         }
-        ("tenant_by", ParamValue::Text(word)) if !matches!(word.as_str(), "vcl" | "host") => {
+        ("tenant_by", ParamValue::Text(word)) if TenantBy::parse(word).is_none() => {
             Err("Must be vcl or host\n".to_owned())
         }
         ("tenant_shares", ParamValue::Text(text)) => match crate::tenants::parse_shares(text) {

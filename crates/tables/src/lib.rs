@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Things that are declared once: the releases to be compatible with, counters, log tags, CLI commands, close reasons, kinds of stores, VCL variables and subroutines, vmod signatures.
 
+pub mod choices;
 pub mod cli_cmds;
 pub mod close;
 pub mod compat;

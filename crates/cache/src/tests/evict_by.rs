@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use tables::choices::EvictBy;
+
 use super::kit::*;
 use crate::*;
 

@@ -9,6 +9,7 @@ use message::names;
 use message::tenants::{OTHER_TENANTS, is_tenant_name};
 use params::Params;
 use shm::vsl::TxnLog;
+use tables::choices::TenantBy;
 use tables::tags::Tag;
 use vrt::value::Text;
 use vrt::{Value, VclFailure};
@@ -19,15 +20,17 @@ use super::state::ReqAsk;
 use crate::classes::{NO_TENANT, TenantKey};
 use crate::vars;
 
-const HOST: &str = "host";
-
 /// The name of the request's tenant; empty if it has none.
 pub(super) fn name_of<'r>(settings: &'r ReqSettings, ask: &'r ReqAsk, params: &Params) -> Cow<'r, [u8]> {
     match &settings.tenant {
         Some(name) => name.as_bytes().to_ascii_lowercase().into(),
-        None if params.tenant_by == HOST => normalised(ask.head.get(names::HOST).unwrap_or_default()).into(),
+        None if is_by_host(params) => normalised(ask.head.get(names::HOST).unwrap_or_default()).into(),
         None => Cow::default(),
     }
+}
+
+fn is_by_host(params: &Params) -> bool {
+    TenantBy::parse(&params.tenant_by) == Some(TenantBy::Host)
 }
 
 /// The host without port and final dot, in lower case.
@@ -68,7 +71,7 @@ impl Req {
     }
 
     fn tenant_name(&self) -> Option<Cow<'_, [u8]>> {
-        if self.settings.tenant.is_none() && self.params.tenant_by != HOST {
+        if self.settings.tenant.is_none() && !is_by_host(&self.params) {
             return None;
         }
         Some(name_of(&self.settings, &self.ask, &self.params)).filter(|name| !name.is_empty())
