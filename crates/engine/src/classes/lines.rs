@@ -3,8 +3,8 @@
 //! so without tenants it is one line.
 //!
 //! A tenant may take a slot while it has fewer than are free (dynamic thresholds, Choudhury and Hahne 1998). A flood
-//! takes half of the slots at most, and the next tenant finds some. Requests without a tenant are bound by this, too, once
-//! a request of a tenant has come.
+//! takes half of the slots at most, and the next tenant finds some. Requests without a tenant are bound by this, too, for a
+//! while after a request of a tenant.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,9 +16,21 @@ pub struct TenantKey(pub(super) u64);
 
 pub(crate) const NO_TENANT: TenantKey = TenantKey(0);
 
-/// True if a tenant that has `own` of something may take one more while `free` are free.
-pub(super) fn may_take(tenant: TenantKey, knows_tenants: bool, own: usize, free: usize) -> bool {
-    free > 0 && (own < free || tenant == NO_TENANT && !knows_tenants)
+/// Slots of a queue or places of a waiting room, of which each tenant may take some.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SharedSlots {
+    pub all: usize,
+    /// A request of a tenant came lately.
+    pub knows_tenants: bool,
+}
+
+impl SharedSlots {
+    /// Free slots for a tenant that has `own` of the `taken` ones; 0 if it may take none.
+    pub fn free_for(self, tenant: TenantKey, own: usize, taken: usize) -> usize {
+        let free = self.all.saturating_sub(taken);
+        let may_take = own < free || tenant == NO_TENANT && !self.knows_tenants;
+        if may_take { free } else { 0 }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -28,8 +40,6 @@ pub(super) struct TenantLines {
     order: VecDeque<TenantKey>,
     len: usize,
     last: TenantKey,
-    /// A request of a tenant has come.
-    knows_tenants: bool,
 }
 
 impl TenantLines {
@@ -41,14 +51,8 @@ impl TenantLines {
         self.len == 0
     }
 
-    pub fn note_tenant(&mut self, tenant: TenantKey) {
-        self.knows_tenants |= tenant != NO_TENANT;
-    }
-
-    pub fn free_for(&self, tenant: TenantKey, slots: usize) -> usize {
-        let free = slots.saturating_sub(self.len);
-        let own = self.lines.get(&tenant).map_or(0, Line::len);
-        if may_take(tenant, self.knows_tenants, own, free) { free } else { 0 }
+    pub fn free_for(&self, tenant: TenantKey, slots: SharedSlots) -> usize {
+        slots.free_for(tenant, self.lines.get(&tenant).map_or(0, Line::len), self.len)
     }
 
     pub fn join(&mut self, tenant: TenantKey) -> Turn<()> {
@@ -132,20 +136,18 @@ mod tests {
 
     #[test]
     fn a_flood_leaves_slots_for_the_others() {
-        let fill = |lines: &mut TenantLines, tenant| {
+        let fill = |lines: &mut TenantLines, tenant, knows_tenants| {
             let mut turns = Vec::new();
-            while lines.free_for(tenant, 64) > 0 {
+            while lines.free_for(tenant, SharedSlots { all: 64, knows_tenants }) > 0 {
                 turns.push(lines.join(tenant));
             }
             turns.len()
         };
         let mut lines = TenantLines::default();
-        lines.note_tenant(FLOOD);
-        assert_eq!([1, 2, 3].map(|tenant| fill(&mut lines, TenantKey(tenant))), [32, 16, 8]);
+        assert_eq!([1, 2, 3].map(|tenant| fill(&mut lines, TenantKey(tenant), true)), [32, 16, 8]);
         // Requests without a tenant are those of one more, unless there are no others.
         let mut lines = TenantLines::default();
-        lines.note_tenant(FLOOD);
-        assert_eq!((fill(&mut lines, NO_TENANT), fill(&mut lines, FLOOD)), (32, 16));
-        assert_eq!(fill(&mut TenantLines::default(), NO_TENANT), 64);
+        assert_eq!((fill(&mut lines, NO_TENANT, true), fill(&mut lines, FLOOD, true)), (32, 16));
+        assert_eq!(fill(&mut TenantLines::default(), NO_TENANT, false), 64);
     }
 }

@@ -33,8 +33,8 @@ use crate::sess::Sess;
 
 pub use cost::CostKey;
 use cost::Costs;
-use lines::TenantLines;
 pub(crate) use lines::{NO_TENANT, TenantKey};
+use lines::{SharedSlots, TenantLines};
 use room::Room;
 use token::Tokens;
 
@@ -44,6 +44,8 @@ const FIRST_GUESS: f64 = 1.0;
 const SERVICE_WEIGHT: f64 = 1.0 / 16.0;
 /// Longest Retry-After, in seconds.
 const MAX_RETRY: f64 = 3600.0;
+/// Seconds for which a request of a tenant binds requests without one.
+const TENANT_SECONDS: f64 = 60.0;
 /// Seconds after which a waiting page reloads, at least and at most.
 const PAGE_SECONDS: (f64, f64) = (2.0, 30.0);
 /// A visitor counts as gone once the reload is late by this factor
@@ -82,6 +84,8 @@ struct Class {
     busy: u32,
     queue: TenantLines,
     room: Room,
+    /// Time of the latest request of a tenant.
+    tenant_seen: Real,
     /// Mean seconds that a fetch holds a worker.
     service: f64,
 }
@@ -212,7 +216,7 @@ pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -
     let mut state = classes.state.lock();
     let common = state.common_free();
     let Some(class) = state.declared_class(class) else { return ClassEntry::Now(ClassWorker::free(sess, cost)) };
-    class.queue.note_tenant(visitor.tenant);
+    class.note_tenant(visitor.tenant, now);
     let key = visitor.token.and_then(|token| {
         let key = classes.tokens.read(&class.spec.name, token, now);
         if key.is_none() {
@@ -222,7 +226,7 @@ pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -
             class.room.has(visitor.tenant, key) || (classes.tokens.is_former(key) && class.room.may_restore(key))
         })
     });
-    let (workers, slots) = (class.free_workers(common), class.free_slots(visitor.tenant));
+    let (workers, slots) = (class.free_workers(common), class.free_slots(visitor.tenant, now));
     let free = match visitor.is_speculative {
         true if !class.queue.is_empty() => 0,
         true => workers,
@@ -355,7 +359,8 @@ impl Class {
     fn new(id: u32, spec: ClassSpec, counters: CounterSet<ClassCounters>) -> Self {
         let name = Arc::from(spec.name.as_str());
         let (queue, room) = (TenantLines::default(), Room::default());
-        Class { id, spec, name, is_retired: false, counters, busy: 0, queue, room, service: 0.0 }
+        let tenant_seen = Real(f64::NEG_INFINITY);
+        Class { id, spec, name, is_retired: false, counters, busy: 0, queue, room, tenant_seen, service: 0.0 }
     }
 
     /// Workers for its share.
@@ -367,8 +372,18 @@ impl Class {
         self.spec.workers.saturating_sub(self.busy).min(common)
     }
 
-    fn free_slots(&self, tenant: TenantKey) -> u32 {
-        self.queue.free_for(tenant, self.spec.queue as usize) as u32
+    fn free_slots(&self, tenant: TenantKey, now: Real) -> u32 {
+        self.queue.free_for(tenant, self.shared_slots(self.spec.queue, now)) as u32
+    }
+
+    fn note_tenant(&mut self, tenant: TenantKey, now: Real) {
+        if tenant != NO_TENANT {
+            self.tenant_seen = now;
+        }
+    }
+
+    fn shared_slots(&self, all: u32, now: Real) -> SharedSlots {
+        SharedSlots { all: all as usize, knows_tenants: now.0 - self.tenant_seen.0 < TENANT_SECONDS }
     }
 
     fn begin(&mut self) {
@@ -399,8 +414,8 @@ impl Class {
         let (least, most) = PAGE_SECONDS;
         let comes = (wait / 4.0).clamp(least, most).ceil();
         let until = now.0 + (comes * MISSED_TIMES).max(comes + MISSED_SECONDS);
-        let has_place =
-            takes_page && self.spec.page && self.room.keep(tenant, key, until, self.spec.room as usize, now);
+        let places = self.shared_slots(self.spec.room, now);
+        let has_place = takes_page && self.spec.page && self.room.keep(tenant, key, until, places, now);
         self.counters.room.set(self.room.len() as u64);
         let seconds = if has_place { comes } else { wait.clamp(1.0, MAX_RETRY).ceil() };
         ClassRefusal {
@@ -510,7 +525,8 @@ impl PlaceWait {
         let Some(class) = state.class(self.class) else { return };
         class.counters.gone.inc();
         if let Some(key) = self.key {
-            class.room.keep(self.tenant, key, now.0 + PAGE_SECONDS.1, class.spec.room as usize, now);
+            let places = class.shared_slots(class.spec.room, now);
+            class.room.keep(self.tenant, key, now.0 + PAGE_SECONDS.1, places, now);
             class.counters.room.set(class.room.len() as u64);
         }
     }

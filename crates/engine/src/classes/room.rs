@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base::Real;
 
-use super::lines::{NO_TENANT, TenantKey, may_take};
+use super::lines::{SharedSlots, TenantKey};
 
 #[derive(Debug, Default)]
 pub(super) struct Room {
@@ -18,8 +18,6 @@ pub(super) struct Room {
     searched: (TenantKey, u64),
     /// Places of before this worker that it has served: their tokens are good for nothing more.
     spent: BTreeSet<u64>,
-    /// A visitor of a tenant has come.
-    knows_tenants: bool,
 }
 
 /// Most spent places remembered. Beyond that no token of a former worker is accepted.
@@ -63,14 +61,13 @@ impl Room {
     }
 
     /// Keeps the place until then; whether there is room for it.
-    pub fn keep(&mut self, tenant: TenantKey, key: u64, until: f64, most: usize, now: Real) -> bool {
-        self.knows_tenants |= tenant != NO_TENANT;
+    pub fn keep(&mut self, tenant: TenantKey, key: u64, until: f64, places: SharedSlots, now: Real) -> bool {
         if !self.has(tenant, key) {
-            if !self.may_take(tenant, most) {
+            if !self.may_take(tenant, places) {
                 self.forget_gone((tenant, 0), now);
                 self.searched = self.forget_gone(self.searched, now);
             }
-            if !self.may_take(tenant, most) {
+            if !self.may_take(tenant, places) {
                 return false;
             }
             *self.counts.entry(tenant).or_default() += 1;
@@ -79,9 +76,9 @@ impl Room {
         true
     }
 
-    fn may_take(&self, tenant: TenantKey, most: usize) -> bool {
+    fn may_take(&self, tenant: TenantKey, places: SharedSlots) -> bool {
         let own = self.counts.get(&tenant).copied().unwrap_or_default();
-        may_take(tenant, self.knows_tenants, own, most.saturating_sub(self.len()))
+        places.free_for(tenant, own, self.len()) > 0
     }
 
     /// Removes the places of visitors who left, among some from there on. Returns the place to go on at.
@@ -114,31 +111,36 @@ impl Room {
 
 #[cfg(test)]
 mod tests {
+    use super::super::lines::NO_TENANT;
     use super::*;
+
+    fn places(all: usize, knows_tenants: bool) -> SharedSlots {
+        SharedSlots { all, knows_tenants }
+    }
 
     #[test]
     fn who_came_first_is_first_and_who_stays_away_is_not_counted() {
         let (mut room, now) = (Room::default(), Real(100.0));
         assert!(
-            room.keep(NO_TENANT, 10, 110.0, 3, now)
-                && room.keep(NO_TENANT, 20, 105.0, 3, now)
-                && room.keep(NO_TENANT, 30, 120.0, 3, now)
+            room.keep(NO_TENANT, 10, 110.0, places(3, false), now)
+                && room.keep(NO_TENANT, 20, 105.0, places(3, false), now)
+                && room.keep(NO_TENANT, 30, 120.0, places(3, false), now)
         );
-        assert!(!room.keep(NO_TENANT, 40, 110.0, 3, now), "it is full");
-        assert!(room.keep(NO_TENANT, 20, 106.0, 3, now), "who is in it stays");
+        assert!(!room.keep(NO_TENANT, 40, 110.0, places(3, false), now), "it is full");
+        assert!(room.keep(NO_TENANT, 20, 106.0, places(3, false), now), "who is in it stays");
         let mut ahead = |key, most, at| room.ahead_of(NO_TENANT, key, most, Real(at));
         assert_eq!([ahead(Some(10), 9, 100.0), ahead(Some(20), 9, 100.0), ahead(Some(30), 9, 100.0)], [0, 1, 2]);
         assert_eq!([ahead(None, 9, 100.0), ahead(None, 2, 100.0), ahead(None, 0, 100.0)], [3, 2, 0]);
         assert_eq!(ahead(None, 9, 107.0), 2, "20 didn't come again");
         assert_eq!(room.len(), 2);
-        assert!(room.keep(NO_TENANT, 50, 130.0, 2, Real(115.0)), "10 has gone, too");
+        assert!(room.keep(NO_TENANT, 50, 130.0, places(2, false), Real(115.0)), "10 has gone, too");
         assert!(!room.has(NO_TENANT, 10) && room.has(NO_TENANT, 30) && room.has(NO_TENANT, 50));
     }
 
     #[test]
     fn a_place_is_good_for_one_time() {
         let mut room = Room::default();
-        room.keep(NO_TENANT, 10, 110.0, 3, Real(100.0));
+        room.keep(NO_TENANT, 10, 110.0, places(3, false), Real(100.0));
         room.admit(NO_TENANT, 10);
         assert!(!room.has(NO_TENANT, 10) && room.may_restore(11));
         room.admit(NO_TENANT, 5);
@@ -148,13 +150,16 @@ mod tests {
     #[test]
     fn a_tenant_waits_for_its_own_visitors_and_leaves_room_for_others() {
         let (mut room, now, [flood, calm]) = (Room::default(), Real(100.0), [7, 3].map(TenantKey));
-        let kept = (0..200).filter(|key| room.keep(flood, *key, 110.0, 100, now)).count();
+        let kept = (0..200).filter(|key| room.keep(flood, *key, 110.0, places(100, true), now)).count();
         assert_eq!((kept, room.ahead_of(calm, None, 9, now), room.ahead_of(flood, None, 9, now)), (50, 0, 9));
-        assert!(room.keep(calm, 500, 200.0, 100, now) && room.keep(NO_TENANT, 501, 200.0, 100, now));
+        assert!(
+            room.keep(calm, 500, 200.0, places(100, true), now)
+                && room.keep(NO_TENANT, 501, 200.0, places(100, true), now)
+        );
         assert!(!room.has(flood, 500), "a place is its tenant's");
         // Visitors who don't come again make room, wherever they are.
         let after = Real(150.0);
-        let kept = (0..200).filter(|key| room.keep(calm, 1000 + key, 200.0, 300, after)).count();
+        let kept = (0..200).filter(|key| room.keep(calm, 1000 + key, 200.0, places(300, true), after)).count();
         assert!(kept >= 140, "{kept} of 300 at most, of which one tenant takes half");
         assert!(!room.has(flood, 0) && !room.has(flood, 49) && room.has(NO_TENANT, 501));
         assert_eq!(room.counts.values().sum::<usize>(), room.len());

@@ -412,12 +412,12 @@ set! {
     bot_nonce_full: Counter Info Integer "" "Signed requests whose nonce couldn't be remembered" => "All nonces, or the share of the agent, are in use. See the argument nonces of botauth.verifier.";
     bot_crawl: Counter Info Integer "" "Requests of crawlers that needed a backend" => "See the parameter bots. A Notice record of the request has the reason.";
     bot_crawl_stale: Counter Info Integer "" "Requests of crawlers that got an expired object" => "Only with bots=on. They aren't counted in bot_crawl. Requests of new clients that look like crawlers are among them.";
-    bot_crawl_waited: Counter Info Integer "" "Requests of crawlers that waited for their share of the backends' time";
-    bot_crawl_refused: Counter Info Integer "" "Requests of crawlers that were refused" => "The wait would have exceeded bots_patience.";
+    bot_crawl_waited: Counter Info Integer "" "Requests of crawlers and verified bots that waited for their share of the backends' time" => "Each needed a backend. With bots=on only.";
+    bot_crawl_refused: Counter Info Integer "" "Requests of crawlers and verified bots that were refused" => "The wait would have exceeded bots_patience, or as many of their fetches were in progress as may be. Requests of crawlers that needed a backend and that VCL ended in vcl_miss or vcl_pass are counted, too.";
     bot_crawl_time: Counter Info Integer "" "Backend time of crawlers and verified bots, in microseconds" => "Only with bots=on. A fetch counts for at most three times the usual one.";
-    bot_reader_time: Counter Info Integer "" "Backend time of all other requests, in microseconds" => "While bots isn't off. Refreshes of stale objects are counted, too.";
-    tenant_others: Counter Info Integer "" "Requests of tenants that share a row" => "Their tenant found no free row (tenants_max), or has a name that no tenant can have.";
-    tenant_limited: Counter Info Integer "" "Objects for which a tenant's share had no room" => "The tenant would have held more than any that could make room. See docs/tenants.md.";
+    bot_reader_time: Counter Info Integer "" "Backend time of all other requests, in microseconds" => "While bots isn't off. Refreshes of stale objects are counted, too, whoever the client is.";
+    tenant_others: Counter Info Integer "" "Fetches for tenants that share a row" => "Their tenant found no free row (tenants_max), or has a name that no tenant can have. Hits aren't counted.";
+    tenant_limited: Counter Info Integer "" "Searches for room that a tenant's share ended" => "The tenant would have held more than any that could make room. An object may be searched room for several times: for its head, its body and its record. See docs/tenants.md.";
 }
 
 set! {
@@ -566,7 +566,7 @@ set! {
     bytes: Gauge Info Bytes "" "Bytes of objects that can be evicted" => "In stores with a limit, rounded up to 16 for each object.";
     hits: Counter Info Integer "" "Hits for objects of the tenant" => "Also if a request of another tenant has the hit.";
     misses: Counter Info Integer "" "Fetches for which a client waits" => "For misses, and for slices. Passes and refreshes aren't counted.";
-    fetches: Counter Info Integer "" "Fetches from backends" => "For misses, passes and refreshes.";
+    fetches: Counter Info Integer "" "Fetches from backends" => "For misses, slices, passes and refreshes.";
     evicted: Counter Info Integer "" "Objects evicted to make room" => "They are also counted in n_lru_nuked.";
 }
 
