@@ -11,6 +11,7 @@ import hmac
 import json
 import random
 import re
+import subprocess
 import time
 
 import blocks
@@ -50,6 +51,12 @@ def run(report, page, model):
         site.close()
 
 
+def crawls():
+    """Requests that were judged as a crawler's."""
+    p = subprocess.run(["varnishstat", "-1", "-f", "MAIN.bot_crawl"], capture_output=True, text=True, timeout=60, check=True)
+    return int(p.stdout.split()[1])
+
+
 class Visit:
     """What a recipe is asked."""
 
@@ -81,8 +88,9 @@ class Visit:
         self.check(cost == times, f"{path} {fields} goes through: {cost} fetches of {times}, {answer}")
         return answer
 
-    def crawled(self, refused, kept, user, path):
-        """`refused` are fetched for readers and not for crawlers; `kept` is given to both from the cache; the user with this cookie isn't taken for a crawler."""
+    def crawled(self, refused, kept, user, *paths):
+        """`refused` are fetched for readers and not for crawlers; `kept` is given to both from the cache; no request of the user with this cookie, for
+        these paths or by POST, is judged as a crawler's."""
         robot = "Mozilla/5.0 (compatible; Examplebot/1.0)"
         for wanted in refused:
             cost, answer = self.cost(wanted, 1, user_agent=robot)
@@ -92,8 +100,12 @@ class Visit:
         self.get(kept, user_agent=robot)
         cost, answer = self.cost(kept, 2, user_agent=robot)
         self.check((cost, answer.status) == (0, 200), f"{kept} is in the cache for a crawler: {cost} fetches, {answer}")
-        answer = self.passed(path, cookie=user, user_agent=robot)
-        self.check(answer.status == 200, f"{path} of {user} is served: {answer}")
+        before = crawls()
+        for path in paths:
+            answer = self.passed(path, cookie=user, user_agent=robot)
+            self.check(answer.status == 200, f"{path} of {user} is served: {answer}")
+        self.passed(paths[0], method="POST", body=b"x", cookie=user, user_agent=robot)
+        self.check(crawls() == before, f"no request of {user} is a crawler's: {before}, then {crawls()}")
 
     def gone(self, path, why, **fields):
         """The next request reaches the application, at once or behind a stale answer."""
@@ -141,7 +153,7 @@ class WordPress:
         t.check(t.get("/2026/.*", "PURGE", x_purge_method="regex").status == 200, "a PURGE of a pattern is taken")
         t.gone("/2026/11/other/", "PURGE of a pattern")
         t.passed("/2026/11/hello/", method="POST", body=b"x")
-        t.crawled(["/?s=word", "/shop/?orderby=price"], "/2026/11/read/", "wordpress_logged_in_abc=anna", "/?s=mine")
+        t.crawled(["/?s=word", "/shop/?orderby=price"], "/2026/11/read/", "wordpress_logged_in_abc=anna", "/?s=mine", "/wp-admin/index.php", "/my-account/")
 
     def traffic(self, r):
         kind = r.random()
@@ -276,7 +288,7 @@ class Shopware(Tagged):
         t.kept("/product/3")
         t.check(t.get("/", "BAN").status == 200, "BAN of everything is taken")
         t.gone("/product/3", "a BAN of everything")
-        t.crawled(["/search?search=shirt", "/shirts?order=name&properties=1"], "/product/4", "sw-states=logged-in", "/product/4")
+        t.crawled(["/search?search=shirt", "/shirts?order=name&properties=1"], "/product/4", "sw-states=logged-in", "/product/4", "/account/order", "/store-api/cart")
 
     def traffic(self, r):
         cookie = r.choice((None, None, "sw-currency=EUR", "sw-cache-hash=net"))
@@ -382,7 +394,7 @@ class Forgejo:
         t.kept("/assets/css/index.css")
         t.crawled([f"/org/repo/blame/commit/{self.COMMIT}/b.rs", f"/org/repo/blame/commit/{self.COMMIT}/d.rs?a=.git/",
                    "/org/repo/archive/main.zip", f"/org/repo/src/commit/{self.COMMIT}/c.rs", "/org/repo/issues?state=closed"],
-                  "/org/other", "session=anna", f"/org/repo/blame/commit/{self.COMMIT}/d.rs")
+                  "/org/other", "session=anna", f"/org/repo/blame/commit/{self.COMMIT}/d.rs", "/user/settings")
         answer = t.passed("/org/other.git/git-upload-pack", method="POST", body=b"x", user_agent="Examplebot/1.0")
         t.check(answer.status == 200, "a clone isn't crawling")
 
