@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! -T: addresses where the CLI listens. -M: addresses that the CLI connects to, again and again until somebody answers.
 
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -25,26 +26,40 @@ const BACKLOG: i32 = 128;
 pub fn listen(arg: &str, jail: &Jail, lines: &mut String) -> Result<Vec<OwnedFd>, Fatal> {
     let addresses = resolve(arg, 0)
         .map_err(|reason| Fatal::Argument(format!("Could not resolve -T argument to address\n\t{reason}")))?;
-    let (mut sockets, mut taken) = (Vec::new(), None);
+    let (mut sockets, mut failure) = (Vec::new(), None);
     for address in addresses {
-        let Ok(group) = jail.privileged(|| sock::bind_tcp_group(address, 1)) else {
-            taken = Some(address);
-            continue;
-        };
-        for socket in group {
-            let ready = sock::listen(&socket, BACKLOG).and_then(|()| sys::fd::set_nonblocking(&socket, true));
-            if let (Ok(()), Ok(SocketName::Inet(bound))) = (ready, sock::local_name(&socket)) {
+        match jail.privileged(|| sock::bind_tcp_group(address, 1)).and_then(listening) {
+            Ok(group) => group.into_iter().for_each(|(socket, bound)| {
                 lines.push_str(&format!("{} {}\n", bound.ip(), bound.port()));
                 sockets.push(socket);
-            }
+            }),
+            Err(error) => failure = Some((address, error)),
         }
     }
-    if sockets.is_empty() {
-        let by = taken.and_then(|address| jail.privileged(|| holder::of(address, SocketProtocol::Tcp)));
-        let by = by.map(|holder| format!(" It is taken by {holder}.")).unwrap_or_default();
-        return argument(format!("-T {arg} could not be listened on.{by}"));
+    match failure {
+        Some((address, error)) if sockets.is_empty() => {
+            let by = jail.privileged(|| holder::of(address, SocketProtocol::Tcp));
+            let by = by.map(|holder| format!(" It is taken by {holder}.")).unwrap_or_default();
+            let reason = errno_text(&error);
+            argument(format!(
+                "-T {arg} could not be listened on: {reason}.{by} Name a free address and port of this machine"
+            ))
+        }
+        _ => Ok(sockets),
     }
-    Ok(sockets)
+}
+
+/// The sockets, listening, each with its address.
+fn listening(group: Vec<OwnedFd>) -> io::Result<Vec<(OwnedFd, SocketAddr)>> {
+    let begun = group.into_iter().map(|socket| {
+        sock::listen(&socket, BACKLOG)?;
+        sys::fd::set_nonblocking(&socket, true)?;
+        match sock::local_name(&socket)? {
+            SocketName::Inet(bound) => Ok((socket, bound)),
+            _ => Err(io::Error::other("it has no address of the internet")),
+        }
+    });
+    begun.collect()
 }
 
 /// Both ends of a connection, as sessions are called: `telnet <peer> <port> <own> <port>`.

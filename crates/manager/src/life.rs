@@ -26,6 +26,9 @@ use crate::worker::WorkerState;
 const SHORT_LIFE: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
+const LAUNCH_FAILED: &str =
+    "failed on launch, before it got any VCL (it may have logged more above, and a panic is in panic.show)";
+
 /// Exit status bits: a worker ended with a status, by a signal, with a core.
 const ENDED: i32 = 0x20;
 const KILLED: i32 = 0x40;
@@ -76,7 +79,7 @@ impl Manager {
         self.count(|m| m.counters.child_start.inc());
         let greeting = self.worker.hand_over(&start);
         if !greeting.is_ok() {
-            return self.failed_start(pid, "Child failed on launch", greeting);
+            return self.failed_start(pid, LAUNCH_FAILED, greeting);
         }
         report::stderr("Child launched OK");
         if let Err(reason) = self.push_origin_keys() {

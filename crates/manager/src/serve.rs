@@ -389,8 +389,11 @@ fn open(manager: &mut Manager, options: &ManagerOptions, todo: &mut StartArgs) -
         .or_else(|e| argument(format!("Cannot create shared memory in {}: {e}", manager.server.workdir.display())))?;
     let published = open_cli(manager, options, &mut memory)
         .and_then(|()| {
-            let written = jail.privileged(|| manager.server.pid_files.iter_mut().try_for_each(PidFile::write));
-            written.or_else(|e| argument(format!("Could not write pid-file: {}", errno_text(&e))))
+            manager.server.pid_files.iter_mut().try_for_each(|file| {
+                let written = jail.privileged(|| file.write());
+                let path = file.path().display();
+                written.or_else(|e| argument(format!("Could not write pid-file ({path}): {}", errno_text(&e))))
+            })
         })
         .and_then(|()| open_secret(manager, options, &mut memory));
     if published.is_err() {

@@ -24,11 +24,16 @@ pub fn run(modules: Modules) -> i32 {
     }));
     let mut bytes = Vec::new();
     if let Err(e) = io::stdin().take(LONGEST_REQUEST).read_to_end(&mut bytes) {
-        report::stderr(&format!("cannot read the request: {}", errno_text(&e)));
+        report::stderr(&format!(
+            "lacquer-vcc: cannot read the manager's request on standard input: {}",
+            errno_text(&e)
+        ));
         return 1;
     }
     let Some(request) = CheckRequest::decode(&bytes) else {
-        report::stderr("lacquer-vcc is started by the manager only");
+        report::stderr(
+            "lacquer-vcc compiles VCL for varnishd, which starts it; to check a file, run `lacquer vcl check FILE`",
+        );
         return 1;
     };
     match check(&request, modules) {

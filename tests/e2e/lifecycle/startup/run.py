@@ -132,7 +132,7 @@ WRONG = [
     ("-F -f {f} -a relative.sock", 2, "Error: Got no socket(s) for relative.sock"),
     ("-F -f {f} -a 127.0.0.1:0,mode=666", 2, "Error: Invalid sub-arg mode=666 for IP addresses in -a"),
     ("-F -f {f} -a 127.0.0.1:0,NOPROTO", 2, "Error: Unknown protocol 'NOPROTO'"),
-    ("-F -f {f} -a 127.0.0.1:0 -T 127.0.0.1:{busy}", 2, "Error: -T 127.0.0.1:{busy} could not be listened on."),
+    ("-F -f {f} -a 127.0.0.1:0 -T 127.0.0.1:{busy}", 2, "Error: -T 127.0.0.1:{busy} could not be listened on: Address already in use. It is taken by "),
     ("-F -f {f} -a 127.0.0.1:0 -t abc", 2, "Invalid number (abc)"),
     ("-F -f {f} -a 127.0.0.1:0 -P /no/such/dir/pid", 2, "Error: Could not open pid-file (/no/such/dir/pid)"),
     ("-F -f {f} -a 127.0.0.1:0 -r nosuch", 2, "Unknown parameter"),
