@@ -595,6 +595,18 @@ mod tests {
     }
 
     #[test]
+    fn a_tenants_request_binds_those_without_a_tenant_for_a_minute() {
+        let mut state = declared("a:workers=1,queue=8", 0);
+        let class = &mut state.classes[0];
+        let free = |class: &Class, now| class.free_slots(NO_TENANT, Real(now));
+        let _seated: Vec<_> = (0..4).map(|_| class.queue.join(NO_TENANT)).collect();
+        assert_eq!(free(class, 100.0), 4);
+        class.note_tenant(TenantKey(7), Real(100.0));
+        class.note_tenant(NO_TENANT, Real(101.0));
+        assert_eq!([free(class, 159.0), free(class, 160.0)], [0, 4]);
+    }
+
+    #[test]
     fn shares_count_where_classes_compete() {
         let mut state = declared("a:workers=100; b:workers=100,share=3", 8);
         let _seated = (sit(&mut state, 0, 50), sit(&mut state, 1, 50));
