@@ -150,28 +150,34 @@ impl Req {
 
     /// The charge of readers for a fetch that isn't judged, as a refresh.
     pub(crate) fn charge_unjudged(&self) -> Option<Box<FetchCharge>> {
-        self.charge_to(Payer::Readers)
+        self.is_charged().then(|| self.charge(self.bot_view().caller(), Payer::Readers))
     }
 
     /// The charge for a slice, for a fragment of a page, or for a peer. It isn't judged: the client's response pays for its parts.
     pub(crate) fn charge_part(&mut self) -> Option<Box<FetchCharge>> {
-        let may_be_crawl = self.engine().requests.bots.enforces() && !self.is_of_peer();
-        let payer = match self.response_class() {
-            BotClass::Crawl | BotClass::Verified if may_be_crawl => Payer::Part,
-            BotClass::Reader | BotClass::Crawl | BotClass::Verified => Payer::Readers,
-        };
-        self.charge_to(payer)
+        let may_be_crawl = self.is_charged() && self.engine().requests.bots.enforces() && !self.is_of_peer();
+        match self.crawler().filter(|_| may_be_crawl) {
+            Some(crawler) => Some(self.charge(crawler, Payer::Part)),
+            None => self.charge_unjudged(),
+        }
     }
 
-    /// The class by which the response of the client was judged, or that VCL has set. A hit isn't judged, and is a reader's.
-    pub(super) fn response_class(&self) -> BotClass {
-        let judged = self.esi.top().map_or(self.client.bot_class, |top| top.bot_class);
-        self.settings.bot_class.unwrap_or(judged)
+    /// The client, if its response was judged as a crawler's or a verified bot's, or VCL says so; for a fragment, that of its page. A hit isn't
+    /// judged, and is a reader's.
+    pub(super) fn crawler(&self) -> Option<Rc<Caller>> {
+        match self.settings.bot_class.unwrap_or(self.client.bot_class) {
+            BotClass::Crawl | BotClass::Verified => Some(self.bot_view().caller()),
+            BotClass::Reader if self.settings.bot_class.is_some() => None,
+            BotClass::Reader => self.esi.top()?.crawler.clone(),
+        }
     }
 
-    fn charge_to(&self, payer: Payer) -> Option<Box<FetchCharge>> {
-        let is_counted = self.engine().requests.bots.is_on() && self.client.trial.is_none();
-        is_counted.then(|| Box::new(FetchCharge::new(&self.client.sess, self.bot_view().caller(), payer)))
+    fn is_charged(&self) -> bool {
+        self.engine().requests.bots.is_on() && self.client.trial.is_none()
+    }
+
+    fn charge(&self, caller: Rc<Caller>, payer: Payer) -> Box<FetchCharge> {
+        Box::new(FetchCharge::new(&self.client.sess, caller, payer))
     }
 
     /// Before a fetch: judges the client. A crawler waits for its share of the backends' time. `Err` is the step to go to instead.

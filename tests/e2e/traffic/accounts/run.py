@@ -177,7 +177,11 @@ def parts(report, program):
             return "Cache-Control: max-age=600\r\n", b"".join(b'<esi:include src="/part%s/%d"/>' % (path.encode(), n) for n in range(3))
         return "Cache-Control: max-age=600\r\n", b"part"
 
-    esi = 'sub vcl_backend_response { if (bereq.url ~ "^/page") { set beresp.do_esi = true; } }\n'
+    esi = """
+sub vcl_backend_response { if (bereq.url ~ "^/page") { set beresp.do_esi = true; } }
+# A fragment has no signature.
+sub vcl_recv { if (req.esi_level > 0) { set req.bot.verified = ""; } }
+"""
     with Origin(simple(answer)) as origin, Varnishd(program, ["--bots=on", "-a", "127.0.0.1:0,PROXY"], vcl=VCL % origin.address + esi) as v:
         r = ask(v, address(1), "/page/1", agent="Examplebot/1.0")
         report.check(r.status == 200 and r.body == b"part" * 3, f"a page with three fragments: {r} {r.body}")
@@ -185,6 +189,9 @@ def parts(report, program):
         report.comes(spent, (True, 0), "all four fetches are the crawler's")
         ask(v, address(2), "/page/2", [("Set", "reader")])
         report.comes(lambda: counter(v, "bot_reader_time") >= 4 * WORK * 1e6, True, "a reader's are readers'")
+        ask(v, address(3), "/page/3", [("Verified", "good.example")])
+        seconds = lambda: next((row["origin_seconds"] for row in json.loads(v.cli.ask("bots.list -j"))[-1]["accounts"] if row["name"] == "good.example"), 0)
+        report.comes(lambda: seconds() >= 4 * WORK, True, "a verified bot's are its own")
 
 
 def held(report, program):

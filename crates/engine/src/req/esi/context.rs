@@ -9,7 +9,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use accounts::BotClass;
+use accounts::Caller;
 use base::Real;
 use filters::stitch::GzipSum;
 use message::Head;
@@ -26,8 +26,8 @@ pub(crate) enum EsiContext {
 pub(crate) struct Top {
     pub head: Head,
     pub t_req: Real,
-    /// The class that the fragments' fetches are charged to.
-    pub bot_class: BotClass,
+    /// The client that fragments are charged to, if it isn't a reader. A fragment has no signature by which it could be known.
+    pub crawler: Option<Rc<Caller>>,
     /// Number of fragments that may still be prefetched.
     pub places: Cell<u32>,
 }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     fn share(context: &mut EsiContext) -> Rc<Top> {
-        context.share(|| Top { head: Head::new(), t_req: Real(1.0), bot_class: BotClass::Reader, places: Cell::new(2) })
+        context.share(|| Top { head: Head::new(), t_req: Real(1.0), crawler: None, places: Cell::new(2) })
     }
 
     #[test]

@@ -170,7 +170,7 @@ impl Req {
     /// The state that the fragments of this response share.
     fn share_top(&mut self) -> Rc<Top> {
         let (head, t_req, params) = (&self.ask.head, self.ask.t_req, &self.params);
-        let bot_class = self.response_class();
+        let crawler = self.crawler();
         self.esi.share(|| {
             let mut copy = Head::with_limits(head.limits());
             copy.copy_from(head);
@@ -178,7 +178,7 @@ impl Req {
                 1 => 0,
                 many => many,
             };
-            Top { head: copy, t_req, bot_class, places: Cell::new(places) }
+            Top { head: copy, t_req, crawler, places: Cell::new(places) }
         })
     }
 
