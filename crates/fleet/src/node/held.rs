@@ -451,14 +451,16 @@ impl Held {
         Some(HeldRecord { id: id.to_owned(), seq, mark: form.mark, bytes: form.bytes.clone(), age })
     }
 
-    /// Lets go of the oldest ones beyond the bounds. What isn't in the log is kept.
+    /// Lets go of the oldest ones beyond the bounds. What isn't in the log is kept, and takes no room from what is: while the log is read again from
+    /// a lost entry on, entries behind that may turn out to be lost as well.
     fn prune(&mut self, now: Instant) -> Vec<HeldRecord> {
         let mut gone = Vec::new();
         for _ in 0..self.order.len() {
             let is_old = |(_, id): &(u64, String)| {
                 self.entries.get(id).is_none_or(|entry| now.saturating_duration_since(entry.since) > AGE)
             };
-            let has_many = self.entries.len() > self.most || self.bytes > BYTES;
+            let most_bytes = if self.owed.is_empty() { BYTES } else { 2 * BYTES };
+            let has_many = self.places.len() > self.most || self.bytes > most_bytes;
             if !has_many && !self.order.front().is_some_and(is_old) {
                 break;
             }

@@ -151,6 +151,8 @@ fn restraint(history: &[HistoryEntry], plan: &SimFleetPlan) -> Result<(), ModelF
         let SimEvent::Fleet(happening) = &entry.event else { continue };
         match happening {
             Happening::Logged { node, id, .. } => {
+                // Who read the one of two that the log has lost knows of no other.
+                let was_twice = twice.contains(id);
                 if makers.contains_key(id) {
                     twice.insert(id);
                 }
@@ -158,7 +160,7 @@ fn restraint(history: &[HistoryEntry], plan: &SimFleetPlan) -> Result<(), ModelF
                 left.insert(id);
                 // Entries of strangers are named by their marks.
                 let is_known = id.len() == 32 && !has_holes;
-                if is_known && maker != *node && !lost.contains(id) {
+                if is_known && maker != *node && !lost.contains(id) && !was_twice {
                     let what = format!("node {node} appends {id} of node {maker} at {at}");
                     return Err(ModelFinding::new("what the log hasn't lost isn't appended again", what));
                 }

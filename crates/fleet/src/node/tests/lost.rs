@@ -221,15 +221,39 @@ fn entries_of_one_id_are_all_appended_again() {
     assert_eq!((seen, a.node.status().gaps), (wanted.iter().map(|why| (*why).to_owned()).collect(), 0));
 }
 
+fn form_of(number: u32, maker: &str) -> HeldForm {
+    let what = Invalidation::All("why".into());
+    let entry = FleetEntry { id: format!("{number:032x}"), node: maker.into(), at: 1.0, what };
+    let bytes = entry.encode().unwrap();
+    HeldForm::of(&crate::Read::Entry(entry), &bytes, "a").unwrap()
+}
+
+#[test]
+fn what_is_lost_already_takes_no_room_from_what_will_turn_out_to_be() {
+    let nodes = Nodes::new();
+    let (a, mut held, now) = (nodes.node("a", HELD, None), Held::new(4), base::clock::now());
+    let (delay, pending) = (|_: &str| Duration::ZERO, || PendingInvalidation::new(&a.node.0));
+    let losses = Losses { now, delay: &delay, pending: &pending };
+    held.read(1, Some(form_of(1, "b")), &losses);
+    for seq in 2..=4 {
+        let form = form_of(10 + seq, "a");
+        let id = form.id.clone();
+        held.queue(form, now);
+        held.acknowledged(&id, seq.into(), 1, &losses);
+    }
+    // Another log has others in the place of the three.
+    for seq in 2..=4 {
+        held.read(seq.into(), Some(form_of(20 + seq, "b")), &losses);
+    }
+    assert_eq!(held.owed(), 3);
+}
+
 #[test]
 fn entries_that_were_refused_leave_nothing() {
     let mut held = Held::new(HELD);
     let now = base::clock::now();
     for n in 0..1000 {
-        let what = Invalidation::All("why".into());
-        let entry = FleetEntry { id: format!("{n:032x}"), node: "a".into(), at: 1.0, what };
-        let bytes = entry.encode().unwrap();
-        let form = HeldForm::of(&crate::Read::Entry(entry), &bytes, "a").unwrap();
+        let form = form_of(n, "a");
         let id = form.id.clone();
         held.queue(form, now);
         assert!(held.refused(&id).is_some());
