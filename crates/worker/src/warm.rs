@@ -17,7 +17,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use engine::Engine;
-use engine::peers::warm::{HotRequest, LACQUER_HOT_LIST, LONGEST_LIST, MOST_LISTED, WarmSession, read_list};
+use engine::peers::warm::{HotRequest, LACQUER_HOT_LIST, LONGEST_LIST, MOST_LISTED, WarmSession};
 use engine::peers::{Peers, TierPeer};
 use rt::Instant;
 use webclient::{Timed, talk_to};
@@ -99,7 +99,7 @@ async fn warm(engine: &Arc<Engine>, peers: &Peers, deadline: Instant, done: &mut
         return;
     }
     let others = wait_for_peers(engine, peers).await;
-    let mut all: HashMap<Vec<u8>, (HotRequest, Arc<TierPeer>)> = HashMap::new();
+    let mut all: HashMap<Box<[u8]>, (HotRequest, Arc<TierPeer>)> = HashMap::new();
     // Evenly over all members, if there are many. A silent one costs the others a quarter of the time at most.
     let asked = others.iter().step_by(others.len().div_ceil(MOST_ASKED).max(1));
     let list_time = LIST_TIME.min(deadline.saturating_duration_since(Instant::now()) / 4);
@@ -126,16 +126,11 @@ async fn warm(engine: &Arc<Engine>, peers: &Peers, deadline: Instant, done: &mut
 }
 
 /// Adds the use of an object at another peer. The first peer is asked for it.
-fn merge(all: &mut HashMap<Vec<u8>, (HotRequest, Arc<TierPeer>)>, hot: HotRequest, peer: &Arc<TierPeer>) {
-    let mut key = hot.head.url().to_vec();
-    for field in hot.head.iter() {
-        key.push(0);
-        key.extend_from_slice(field.line());
-    }
-    if let Some((known, _)) = all.get_mut(&key) {
+fn merge(all: &mut HashMap<Box<[u8]>, (HotRequest, Arc<TierPeer>)>, hot: HotRequest, peer: &Arc<TierPeer>) {
+    if let Some((known, _)) = all.get_mut(&hot.text) {
         known.rate += hot.rate;
     } else if all.len() < MOST_ASKED * MOST_LISTED {
-        all.insert(key, (hot, peer.clone()));
+        all.insert(hot.text.clone(), (hot, peer.clone()));
     }
 }
 
@@ -157,15 +152,17 @@ async fn wait_for_peers(engine: &Engine, peers: &Peers) -> Vec<Arc<TierPeer>> {
 async fn list_of(engine: &Engine, peers: &Peers, peer: &TierPeer, time: Duration) -> Result<Vec<HotRequest>, String> {
     let (server, request) = (peer.server().clone(), peers.hot_list_request(engine, peer));
     let until = (Instant::now() + time).into_std();
-    let ask = move || talk_with(&server.host, server.port, &request, until);
+    let ask = move || talk_with(&server.host, server.port, &request.bytes, until).map(|answer| (request, answer));
     match rt::blocking_lookup(ask).await {
-        Ok(Ok(list)) => Ok(read_list(&list)),
+        Ok(Ok((request, (code, list)))) => {
+            peers.read_list_of(&request, &code, &list).ok_or_else(|| "no member has made its list".to_owned())
+        }
         Ok(Err(error)) => Err(webclient::in_words(&error)),
         Err(none) => Err(none.text().to_owned()),
     }
 }
 
-fn talk_with(host: &str, port: u16, request: &[u8], until: std::time::Instant) -> io::Result<Vec<u8>> {
+fn talk_with(host: &str, port: u16, request: &[u8], until: std::time::Instant) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let left = || until.saturating_duration_since(base::clock::now()).max(Duration::from_millis(1));
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in base::lookup::addresses(host, port)? {
@@ -177,14 +174,14 @@ fn talk_with(host: &str, port: u16, request: &[u8], until: std::time::Instant) -
     Err(last)
 }
 
-fn read_response(socket: TcpStream, request: &[u8], until: std::time::Instant) -> io::Result<Vec<u8>> {
+fn read_response(socket: TcpStream, request: &[u8], until: std::time::Instant) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut list = Vec::new();
     let head = talk_to(Timed::new(socket, until), request, false, &mut |piece| {
         list.extend_from_slice(piece);
         if list.len() > LONGEST_LIST { Err(io::Error::other("its list is too long")) } else { Ok(()) }
     })?;
-    if head.status() == 200 && head.get(LACQUER_HOT_LIST).is_some() {
-        return Ok(list);
+    if let Some(code) = head.get(LACQUER_HOT_LIST).filter(|_| head.status() == 200) {
+        return Ok((code.to_vec(), list));
     }
     let refused = head.get("Lacquer-Refused").map(|reason| fleet::one_line(&String::from_utf8_lossy(reason), 100));
     Err(io::Error::other(refused.unwrap_or_else(|| format!("it answers {}", head.status()))))
@@ -202,7 +199,7 @@ async fn fetch_all(engine: &Arc<Engine>, listed: Vec<(HotRequest, Arc<TierPeer>)
             if hot.body_bytes > most - counts.bytes.get() {
                 continue;
             }
-            let fetched = if peer.is_away() { None } else { session.fetch(&peer, &hot.head).await };
+            let fetched = if peer.is_away() { None } else { session.fetch(&peer, &hot).await };
             match fetched {
                 Some(bytes) => {
                     counts.objects.set(counts.objects.get() + 1);

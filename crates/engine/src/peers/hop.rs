@@ -102,8 +102,27 @@ impl TierSecret {
         Ok(hop)
     }
 
+    /// The code of a response with `body` to the request that had `field`, so that it fits no other request.
+    pub fn response_code(&self, field: &[u8], body: &[u8]) -> String {
+        hex::encode(&self.response_mac(field, body).finalize().into_bytes()[..MAC_BYTES])
+    }
+
+    pub fn is_response_of_member(&self, field: &[u8], body: &[u8], code: &[u8]) -> bool {
+        let code = hex::decode(code).filter(|code| code.len() == MAC_BYTES);
+        code.is_some_and(|code| self.response_mac(field, body).verify_truncated_left(&code).is_ok())
+    }
+
+    fn response_mac(&self, field: &[u8], body: &[u8]) -> Hmac<Sha256> {
+        // What a request's code covers begins with its version, a digit.
+        [b"response\n", field, b"\n", body].into_iter().fold(self.empty_mac(), Mac::chain_update)
+    }
+
+    fn empty_mac(&self) -> Hmac<Sha256> {
+        Hmac::new_from_slice(&self.0).expect("HMAC takes keys of any length")
+    }
+
     fn mac(&self, said: &str, head: &Head) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
+        let mut mac = self.empty_mac();
         // No part of a head that was parsed has a line feed in it.
         for part in [said.as_bytes(), head.method(), head.get(names::HOST).unwrap_or_default(), head.url()] {
             mac.update(part);
@@ -197,6 +216,20 @@ mod tests {
         let mut twice = good;
         twice.append(LACQUER_PEER, "1").unwrap();
         assert_eq!(read(&twice, "b", NOW), Err("several fields"));
+    }
+
+    #[test]
+    fn a_response_belongs_to_its_request() {
+        let (ours, theirs) = (TierSecret::new(b"secret of all members"), TierSecret::new(b"another secret"));
+        let code = ours.response_code(b"1 from=a", b"list");
+        let is_good = |field: &[u8], body: &[u8], code: &str| ours.is_response_of_member(field, body, code.as_bytes());
+        assert!(is_good(b"1 from=a", b"list", &code));
+        assert!(!is_good(b"1 from=b", b"list", &code), "to another request");
+        assert!(!is_good(b"1 from=a", b"lisT", &code), "of another body");
+        assert!(!is_good(b"1 from=a", b"list", &theirs.response_code(b"1 from=a", b"list")));
+        for bad in ["", "1", &code[2..], &format!("{code}00")] {
+            assert!(!is_good(b"1 from=a", b"list", bad), "{bad}");
+        }
     }
 
     proptest! {

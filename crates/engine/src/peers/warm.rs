@@ -25,7 +25,7 @@ use crate::req::Req;
 use crate::req::nobody::{self, NullTransport};
 use crate::sess::Sess;
 
-/// The header of a response that is a list.
+/// The header of a response that is a list: the code by which it is a member's answer to this request.
 pub const LACQUER_HOT_LIST: &str = "Lacquer-Hot-List";
 /// The header of a listed request with the object's hits per second and the bytes of its body.
 const LACQUER_USE: &str = "Lacquer-Use";
@@ -36,9 +36,30 @@ const LONGEST_HEAD: usize = 8 << 10;
 
 #[derive(Debug)]
 pub struct HotRequest {
-    pub head: Head,
+    /// The request without a peer's own headers. Kept as bytes, because a parsed head takes several times its length.
+    pub text: Box<[u8]>,
     pub rate: f64,
     pub body_bytes: u64,
+}
+
+impl HotRequest {
+    fn new(head: &Head, rate: f64, body_bytes: u64) -> HotRequest {
+        let mut text = [b"GET ", head.url(), b" HTTP/1.1\r\n"].concat();
+        for field in head.iter() {
+            text.extend([field.line(), b"\r\n"].concat());
+        }
+        text.extend(b"\r\n");
+        HotRequest { text: text.into(), rate, body_bytes }
+    }
+
+    fn head(&self) -> Option<Head> {
+        Some(parse_next(&self.text)?.0)
+    }
+}
+
+pub struct ListRequest {
+    pub bytes: Vec<u8>,
+    field: String,
 }
 
 struct Listing(Arc<AtomicBool>);
@@ -96,12 +117,11 @@ fn head_of(hot: &HotObject) -> Option<Vec<u8>> {
 }
 
 /// Reads a peer's list, up to the first entry that is none.
-pub fn read_list(mut list: &[u8]) -> Vec<HotRequest> {
-    let (limits, mut found) = (Http1Limits::default(), Vec::new());
+fn read_list(mut list: &[u8]) -> Vec<HotRequest> {
+    let mut found = Vec::new();
     while found.len() < MOST_LISTED {
-        let mut head = Head::with_limits(HeadLimits::default());
-        let Ok(HeadProgress::Complete(parsed)) = parse_request(list, &limits, &mut head) else { break };
-        list = &list[parsed.consumed..];
+        let Some((mut head, consumed)) = parse_next(list) else { break };
+        list = &list[consumed..];
         let Some((rate, body_bytes)) = head.get(LACQUER_USE).and_then(read_use) else { break };
         if head.method() != b"GET" {
             break;
@@ -109,9 +129,17 @@ pub fn read_list(mut list: &[u8]) -> Vec<HotRequest> {
         for name in [LACQUER_USE, LACQUER_PEER] {
             head.unset(name);
         }
-        found.push(HotRequest { head, rate, body_bytes });
+        found.push(HotRequest::new(&head, rate, body_bytes));
     }
     found
+}
+
+fn parse_next(list: &[u8]) -> Option<(Head, usize)> {
+    let mut head = Head::with_limits(HeadLimits::default());
+    match parse_request(list, &Http1Limits::default(), &mut head) {
+        Ok(HeadProgress::Complete(parsed)) => Some((head, parsed.consumed)),
+        _ => None,
+    }
 }
 
 fn read_use(value: &[u8]) -> Option<(f64, u64)> {
@@ -121,7 +149,7 @@ fn read_use(value: &[u8]) -> Option<(f64, u64)> {
 }
 
 impl Peers {
-    pub fn hot_list_request(&self, engine: &Engine, peer: &TierPeer) -> Vec<u8> {
+    pub fn hot_list_request(&self, engine: &Engine, peer: &TierPeer) -> ListRequest {
         let mut head = Head::with_limits(HeadLimits::default());
         let hop = Hop {
             from: self.own_name().to_string(),
@@ -135,7 +163,13 @@ impl Peers {
         let made = head.start_request(b"GET", b"/", b"HTTP/1.1").and_then(|()| head.append(names::HOST, &*host));
         assert!(made.is_ok(), "a head has room for a host");
         let field = self.secret().field(&hop, &head);
-        format!("GET / HTTP/1.1\r\nHost: {host}\r\n{LACQUER_PEER}: {field}\r\nConnection: close\r\n\r\n").into_bytes()
+        let text = format!("GET / HTTP/1.1\r\nHost: {host}\r\n{LACQUER_PEER}: {field}\r\nConnection: close\r\n\r\n");
+        ListRequest { bytes: text.into_bytes(), field }
+    }
+
+    /// Reads a member's response to `request`; `None`: none of the members has made it.
+    pub fn read_list_of(&self, request: &ListRequest, code: &[u8], list: &[u8]) -> Option<Vec<HotRequest>> {
+        self.secret().is_response_of_member(request.field.as_bytes(), list, code).then(|| read_list(list))
     }
 }
 
@@ -150,12 +184,12 @@ impl WarmSession {
     }
 
     /// Makes a request, which `peer` alone may answer. Returns the bytes of the body; `None`: no object came.
-    pub async fn fetch(&self, peer: &Arc<TierPeer>, head: &Head) -> Option<u64> {
-        let engine = &self.0.engine;
+    pub async fn fetch(&self, peer: &Arc<TierPeer>, hot: &HotRequest) -> Option<u64> {
+        let (engine, head) = (&self.0.engine, hot.head()?);
         let (now, mut transport) = (engine.clock.real(), NullTransport::default());
         let mut req = Req::with_new_id(&self.0, engine.params.load_full(), now);
         req.begin(now);
-        req.ask.head.copy_from(head);
+        req.ask.head.copy_from(&head);
         req.warm_from(peer);
         req.run(&mut transport).await;
         req.finish(&transport);
@@ -201,12 +235,12 @@ mod tests {
             hot("/params", &[("Accept-Language;de", "1")]),
         ];
         let found = read_list(&list_of(&all));
-        let urls: Vec<_> = found.iter().map(|hot| String::from_utf8_lossy(hot.head.url()).into_owned()).collect();
+        let heads: Vec<_> = found.iter().map(|hot| hot.head().unwrap()).collect();
+        let urls: Vec<_> = heads.iter().map(|head| String::from_utf8_lossy(head.url()).into_owned()).collect();
         assert_eq!(urls, ["/a?b", "/host"]);
-        let first = &found[0];
-        assert_eq!((first.rate, first.body_bytes, first.head.get("Lacquer-Use")), (2.5, 7, None));
-        assert_eq!(first.head.get("accept-language"), Some(&b"de, en"[..]));
-        assert_eq!(found[1].head.get("host"), Some(&b"site"[..]));
+        assert_eq!((found[0].rate, found[0].body_bytes, heads[0].get("Lacquer-Use")), (2.5, 7, None));
+        assert_eq!(heads[0].get("accept-language"), Some(&b"de, en"[..]));
+        assert_eq!(heads[1].get("host"), Some(&b"site"[..]));
     }
 
     #[test]
@@ -214,7 +248,9 @@ mod tests {
         let many: Vec<_> = (0..MOST_LISTED).map(|n| hot(&format!("/{n}/{}", "x".repeat(200)), &[])).collect();
         let list = list_of(&many);
         assert!(list.len() <= LONGEST_LIST && list.len() > LONGEST_LIST - 500, "{}", list.len());
-        assert!(read_list(&list).len() > 3000);
+        let found = read_list(&list);
+        let read: usize = found.iter().map(|hot| hot.text.len()).sum();
+        assert!(found.len() > 3000 && read < list.len(), "{} of {read} bytes", found.len());
     }
 
     proptest! {
@@ -223,7 +259,8 @@ mod tests {
             let mut list = list_of(&[hot("/a", &[]), hot("/b", &[("X", "y")])]);
             let at = at.min(list.len());
             list.splice(at..at, junk);
-            prop_assert!(read_list(&list).len() <= 20);
+            let found = read_list(&list);
+            prop_assert!(found.len() <= 20 && found.iter().all(|hot| hot.head().is_some()));
         }
     }
 }

@@ -272,7 +272,11 @@ impl Req {
             Err(reason) => return self.refuse_peer(reason, transport).await,
         };
         self.start_synth(200, None, None);
-        self.set_resp(LACQUER_HOT_LIST, &[b"1"]);
+        let code = {
+            let field = self.ask.original.get(LACQUER_PEER).unwrap_or_default();
+            engine.cluster.peers().map(|peers| peers.secret().response_code(field, &list)).unwrap_or_default()
+        };
+        self.set_resp(LACQUER_HOT_LIST, &[code.as_bytes()]);
         self.set_resp(names::CONTENT_LENGTH, &[list.len().to_string().as_bytes()]);
         self.resp.filters.reset();
         self.resp.time.set(None);

@@ -636,27 +636,49 @@ def warms(report, o):
 
 
 def slow_warming(report, o):
-    """A peer that is silent, or lies, delays a node that warms no longer than the time is; a purge meanwhile isn't undone."""
-    junk = b"HTTP/1.1 200 OK\r\nLacquer-Hot-List: 1\r\nContent-Length: 60\r\n\r\nGET /junk HTTP/1.1\r\nHost: site\r\nLacquer-Use: 9 9\r\n\r\nGET \x00"
-    asked = threading.Event()
+    """A peer that is silent, lies, lists what it doesn't answer, or lacks the secret delays a node that warms no longer than
+    the time is; a purge meanwhile isn't undone."""
+    listed = lambda path: f"GET {path} HTTP/1.1\r\nHost: site\r\nLacquer-Use: 9 9\r\n\r\n".encode()
+    asked, stalls, stalled, over, forged = (threading.Event() for _ in range(5))
+    impostors = {"l": ("another secret", listed("/forged")), "m": (SECRET, listed("/junk") + b"GET \x00")}
+
+    def response(fields, body, secret=SECRET):
+        code = hmac.new(secret.encode(), b"response\n" + fields["lacquer-peer"].encode() + b"\n" + body, hashlib.sha256).hexdigest()[:32]
+        return f"HTTP/1.1 200 OK\r\nLacquer-Hot-List: {code}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
     def silent(s):
         s.recv(65536)
         asked.set()
         s.recv(65536)
 
-    def lies(s):
-        s.recv(65536)
-        s.sendall(junk + b" " * 60)
+    def lies(name):
+        secret, body = impostors[name]
 
-    with Nats() as log, Origin(silent) as one, Origin(lies) as two:
-        with Tier(o, count=2, args=(*PATIENT, "-p", "tag_urls=on"), log=log, peers=f",warm=8s,s@127.0.0.1:{one.address[1]},l@127.0.0.1:{two.address[1]}") as t:
+        def serve(s):
+            _, path, fields, _ = head(s, b"")
+            if path == "/forged":
+                forged.set()
+            s.sendall(response(fields, body, secret) if path == "/" else b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n")
+        return serve
+
+    def stall(s):
+        _, path, fields, _ = head(s, b"")
+        if path == "/":
+            s.sendall(response(fields, listed("/stalled") if stalls.is_set() else b""))
+        else:
+            stalled.set()
+            over.wait(LIMIT)
+
+    with Nats() as log, Origin(silent) as one, Origin(lies("l")) as two, Origin(lies("m")) as three, Origin(stall) as four:
+        others = "".join(f",{name}@127.0.0.1:{peer.address[1]}" for name, peer in zip("slmw", (one, two, three, four)))
+        with Tier(o, count=2, args=(*PATIENT, "-p", "tag_urls=on"), log=log, peers=f",warm=8s{others}") as t:
             report.check(all(until(LIMIT, lambda n=name: t[n].counter("PEERS.warming") == 0) for name in t.names), "both are ready")
             t.kill("b")
             shutil.rmtree(t["b"].dir, ignore_errors=True)
             for path in ("/p", "/q"):
                 [t.ask("a", path, peers=False, x_direct="1") for _ in range(3)]
             asked.clear()
+            stalls.set()
             t.start("b")
             report.check(until(LIMIT, asked.is_set), "the silent peer is asked")
             t.pages.versions["/p"] += 1
@@ -665,6 +687,11 @@ def slow_warming(report, o):
             report.check(until(LIMIT, lambda: t.ask("b", "/p", x_direct="1").body == b"/p 1"), "what was purged meanwhile isn't back")
             before = t.pages.asked["/q"]
             report.check(t.ask("b", "/q").body == b"/q 0" and t.pages.asked["/q"] == before, "what another peer has is there")
+            said = until(LIMIT, lambda: [line for line in t["b"].output if "peers: warmed in" in line and "the time was over" in line])
+            report.check(stalled.is_set() and said, f"the time ends a request that a peer doesn't answer: {t['b'].log()}")
+            over.set()
+            report.check(t.ask("b", "/stalled", x_direct="1").body == b"/stalled 0", "its object comes from the origin")
+            report.check(said and "l gave none: no member has made its list" in said[0] and not forged.is_set(), f"a list without the secret is none: {said}")
 
 
 def field(to, path, host="site", secret=SECRET, at=None, source="a", log="-"):
