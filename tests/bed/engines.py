@@ -192,6 +192,15 @@ class Cluster:
     def settings(self):
         return ",".join(f"nats://127.0.0.1:{p}" for p in self.ports) + ",replicas=3"
 
+    def follows_another(self, name, former):
+        """True if the servers other than `former` have elected another one to lead the log's stream."""
+        asked = self.ports[(former + 1) % 3]
+        try:
+            leader = self.ask(asked, f"$JS.API.STREAM.INFO.LACQUER_{name}", limit=1).get("cluster", {}).get("leader")
+        except OSError:
+            return False
+        return leader not in (None, f"s{former}")
+
     def leader(self, name, stream="LACQUER"):
         """Which of them leads the log's stream, or another one of the log; None while none does."""
         for port, proc in zip(self.ports, self.procs):

@@ -58,6 +58,17 @@ impl Nodes {
         others.iter().for_each(|why| _ = self.log.named(why));
     }
 
+    /// Two nodes that have read an entry; the first one has also read another.
+    fn two_of_which_one_saw_more(&self) -> (Stepped, Stepped) {
+        let (mut a, mut b) = (self.node("a", HELD, None), self.node("b", HELD, None));
+        self.log.named("one");
+        self.settle(&mut [&mut a, &mut b]);
+        self.log.named("two");
+        self.settle(&mut [&mut a]);
+        let _ = (a.seen(), b.seen());
+        (a, b)
+    }
+
     #[track_caller]
     fn come_back(&self, nodes: &mut [&mut Stepped]) {
         nodes.iter_mut().for_each(|stepped| _ = stepped.follower.step());
@@ -78,13 +89,7 @@ impl Stepped {
 fn a_node_that_stood_before_a_lost_entry_gets_it_from_one_that_had_it() {
     for others in [&[][..], &["other"], &["other", "another", "third"]] {
         let nodes = Nodes::new();
-        let (mut a, mut b) = (nodes.node("a", HELD, None), nodes.node("b", HELD, None));
-        nodes.settle(&mut [&mut a, &mut b]);
-        nodes.log.named("one");
-        nodes.settle(&mut [&mut a, &mut b]);
-        nodes.log.named("two");
-        nodes.settle(&mut [&mut a]);
-        let _ = (a.seen(), b.seen());
+        let (mut a, mut b) = nodes.two_of_which_one_saw_more();
         nodes.go_back(1, others);
         nodes.come_back(&mut [&mut a, &mut b]);
         let (seen, status) = (b.seen(), b.node.status());
@@ -114,12 +119,7 @@ fn an_own_entry_that_never_came_back_is_appended_again() {
 #[test]
 fn what_a_dead_node_had_seen_its_successor_appends_again() {
     let nodes = Nodes::new();
-    let (mut a, mut b) = (nodes.node("a", HELD, None), nodes.node("b", HELD, None));
-    nodes.log.named("one");
-    nodes.settle(&mut [&mut a, &mut b]);
-    nodes.log.named("two");
-    nodes.settle(&mut [&mut a]);
-    let _ = b.seen();
+    let (a, mut b) = nodes.two_of_which_one_saw_more();
     nodes.go_back(1, &["other"]);
     nodes.come_back(&mut [&mut b]);
     assert_eq!(b.seen(), ["other"]);
@@ -417,11 +417,7 @@ fn an_own_entry_in_another_log_is_no_sign_that_it_is_the_one_of_before() {
 #[test]
 fn a_damaged_entry_invalidates_everything_and_is_not_appended_again() {
     let nodes = Nodes::new();
-    let (mut a, mut b) = (nodes.node("a", HELD, None), nodes.node("b", HELD, None));
-    nodes.log.named("one");
-    nodes.settle(&mut [&mut a, &mut b]);
-    nodes.log.named("two");
-    nodes.settle(&mut [&mut a]);
+    let (mut a, mut b) = nodes.two_of_which_one_saw_more();
     nodes.log.change(|kept| kept.entries[1][30] ^= 4);
     nodes.settle(&mut [&mut b]);
     assert_eq!((a.node.status().gaps, b.node.status().gaps), (0, 1));
