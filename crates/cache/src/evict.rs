@@ -79,7 +79,6 @@ struct Queue {
     fetched: u64,
     /// Load of a weight of one.
     unit: u64,
-    by: EvictBy,
     /// Sum of the known costs, in quarters of a millisecond, and the number of objects that have one.
     cost: u64,
     priced: u64,
@@ -107,9 +106,7 @@ impl Evictor {
 
     /// Objects get ranks of the new kind as their turns come.
     pub fn set_by(&self, by: EvictBy) {
-        let mut inner = self.inner.lock();
-        inner.by = by;
-        inner.queues.iter_mut().for_each(|queue| queue.by = by);
+        self.inner.lock().by = by;
     }
 
     pub fn set_share(&self, tenant: u16, share: u32) {
@@ -216,8 +213,7 @@ impl Inner {
     fn queue(&mut self, tenant: u16) -> &mut Queue {
         let at = usize::from(tenant);
         if at >= self.queues.len() {
-            let by = self.by;
-            self.queues.resize_with(at + 1, || Queue { by, ..Queue::default() });
+            self.queues.resize_with(at + 1, Queue::default);
             self.loads.resize(at + 1, 0);
         }
         &mut self.queues[at]
@@ -230,7 +226,8 @@ impl Inner {
 
     fn push(&mut self, oc: Arc<Objcore>, worth: Worth) {
         let tenant = oc.tenant();
-        self.queue(tenant).push(oc, worth);
+        let by = self.by;
+        self.queue(tenant).push(oc, worth, by);
         self.note_load(tenant);
         self.len += 1;
     }
@@ -267,7 +264,7 @@ impl Inner {
             && victim.is_none()
             && let Some(tenant) = self.heaviest(wanted)
         {
-            match self.queues[usize::from(tenant)].find_victim(store, &mut tries, main) {
+            match self.queues[usize::from(tenant)].find_victim(store, self.by, &mut tries, main) {
                 true => victim = Some(self.take(tenant, 0)),
                 // All its objects are in use: the next one is searched.
                 false => {
@@ -288,16 +285,7 @@ impl Inner {
 
 impl Default for Queue {
     fn default() -> Self {
-        Queue {
-            items: Rows::default(),
-            clock: 0,
-            weight: 0,
-            fetched: 0,
-            unit: LOAD_UNIT,
-            by: EvictBy::default(),
-            cost: 0,
-            priced: 0,
-        }
+        Queue { items: Rows::default(), clock: 0, weight: 0, fetched: 0, unit: LOAD_UNIT, cost: 0, priced: 0 }
     }
 }
 
@@ -309,7 +297,7 @@ impl Queue {
     }
 
     /// Brings the object that should go next to the front. False if there is none that isn't in use.
-    fn find_victim(&mut self, store: &Store, tries: &mut usize, main: &Main) -> bool {
+    fn find_victim(&mut self, store: &Store, by: EvictBy, tries: &mut usize, main: &Main) -> bool {
         let most = (self.items.len() * 5).min(*tries);
         for _ in 0..most {
             *tries -= 1;
@@ -326,16 +314,16 @@ impl Queue {
                 home.note_use(&first.oc.digest().0, id);
             }
             main.n_lru_moved.inc();
-            self.again(freq.max(1), is_idle);
+            self.again(freq.max(1), is_idle, by);
         }
         false
     }
 
-    fn rank(&self, worth: Worth) -> u64 {
+    fn rank(&self, worth: Worth, by: EvictBy) -> u64 {
         let average = (self.weight / (self.items.len() as u64).max(1)).max(1);
         let weight = worth.weight.min(LARGEST * average);
         let uses = SCALE * u64::from(worth.uses);
-        let gain = match (self.by, worth.cost.quarters()) {
+        let gain = match (by, worth.cost.quarters()) {
             (EvictBy::Bytes, _) => {
                 let uses = if worth.uses == 1 { uses / NEWCOMER } else { uses };
                 uses / (worth.weight * average).isqrt().max(1)
@@ -356,12 +344,12 @@ impl Queue {
         }
     }
 
-    fn push(&mut self, oc: Arc<Objcore>, worth: Worth) {
+    fn push(&mut self, oc: Arc<Objcore>, worth: Worth, by: EvictBy) {
         // The older one of two with the same use for their bytes goes first.
         self.clock += 1;
         self.weight += worth.weight;
         self.count_cost(worth, u64::saturating_add);
-        let rank = self.rank(worth);
+        let rank = self.rank(worth, by);
         worth.note(&oc);
         self.items.push(Item { rank, oc });
         let at = self.up(self.items.len() - 1);
@@ -370,13 +358,13 @@ impl Queue {
 
     /// Gives the first item a new rank after a use. An item in use goes behind the next one at least: the rank of a
     /// large object hardly grows, so it would be looked at again and again.
-    fn again(&mut self, more: u8, is_idle: bool) {
+    fn again(&mut self, more: u8, is_idle: bool, by: EvictBy) {
         let before = Worth::of(&self.items[0].oc);
         let worth = Worth { uses: before.uses.saturating_add(more).min(MAX_USES), ..before };
         let next = (1..self.items.len().min(3)).map(|child| self.items[child].rank).min();
         let least = next.filter(|_| !is_idle).map_or(0, |next| next.saturating_add(1));
         worth.note(&self.items[0].oc);
-        self.items[0].rank = self.rank(worth).max(least);
+        self.items[0].rank = self.rank(worth, by).max(least);
         self.down(0);
     }
 
