@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Bans that spread: an origin counts how soon readers' requests have it fetch what a ban has made stale. With --full it also shows the herd
 of a ban that doesn't spread."""
-import bisect
 import pathlib
 import sys
 import threading
@@ -12,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed.daemon import Varnishd, acting
 from bed.http import Client
 from bed.origin import Origin, simple
+from bed.pace import most_in_a_second, too_early
 from bed.report import Report, options, until
 
 LIMIT = 120  # seconds; it only ends what hangs
@@ -112,15 +112,6 @@ class Bed:
         """The matched and the turned objects of the only ban that is being spread."""
         rows = self.v.cli.ask("ban.spreads").splitlines()[1:]
         return tuple(map(int, rows[0].split()[2:4])) if rows else None
-
-
-def most_in_a_second(times):
-    return max((bisect.bisect_left(times, at + 1) - n for n, at in enumerate(times)), default=0)
-
-
-def too_early(times, rate):
-    """The first fetch that came before as many could have become stale. Readers may be late; objects may not be early, whatever a busy machine does."""
-    return next(((n, at) for n, at in enumerate(times, 1) if n > rate * (at + 1) + 1), None)
 
 
 def rate(report, o):
