@@ -143,6 +143,8 @@ impl Losses<'_> {
 pub(super) struct Held {
     entries: HashMap<String, HeldEntry>,
     places: BTreeMap<u64, String>,
+    /// Number of the entry that was read last. What is behind it is own and unread, or to be read again.
+    read_to: u64,
     /// Numbers and ids in the order in which they came. The number of an entry that is gone is nobody's.
     order: VecDeque<(u64, String)>,
     turns: u64,
@@ -157,7 +159,7 @@ pub(super) struct Held {
 impl Held {
     pub fn new(most: usize) -> Held {
         let (entries, places, order, owed, alarm) = Default::default();
-        Held { entries, places, order, turns: 0, owed, alarm, bytes: 0, most }
+        Held { entries, places, read_to: 0, order, turns: 0, owed, alarm, bytes: 0, most }
     }
 
     /// Takes over what the journal has; the records of what is too old by now, to be deleted there.
@@ -277,6 +279,7 @@ impl Held {
     }
 
     pub fn read(&mut self, seq: u64, form: Option<HeldForm>, losses: &Losses<'_>) -> Vec<HeldRecord> {
+        self.read_to = seq;
         let id = form.as_ref().map(|form| form.id.clone());
         let is_other = self.places.get(&seq).is_some_and(|known| Some(known) != id.as_ref());
         let mut changed = if is_other { self.lose_between(seq, seq, losses) } else { Vec::new() };
@@ -390,9 +393,10 @@ impl Held {
 
     fn insert(&mut self, form: HeldForm, now: Instant) {
         let (id, cost) = (form.id.clone(), form.bytes.len() + COST);
-        let former = self.take(&id).map(|former| (former.turn, former.since));
+        let since = self.take(&id).map_or(now, |former| former.since);
         self.bytes += cost;
-        let (turn, since) = former.unwrap_or_else(|| (self.line_up(&id), now));
+        // Anew with each reading: the oldest ones are to be those with the lowest numbers, or there would be a hole in what is held.
+        let turn = self.line_up(&id);
         let (state, losses, was_read, refused) = (HeldState::Queued, 0, false, None);
         self.entries.insert(id, HeldEntry { form, state, losses, turn, since, was_read, refused });
     }
@@ -451,23 +455,29 @@ impl Held {
         Some(HeldRecord { id: id.to_owned(), seq, mark: form.mark, bytes: form.bytes.clone(), age })
     }
 
-    /// Lets go of the oldest ones beyond the bounds. What isn't in the log is kept, and takes no room from what is: while the log is read again from
-    /// a lost entry on, entries behind that may turn out to be lost as well.
+    /// Lets go of the oldest ones beyond the bounds. What isn't in the log, and what is to be read there, is kept beside as much of what was read:
+    /// it may turn out to be lost.
     fn prune(&mut self, now: Instant) -> Vec<HeldRecord> {
         let mut gone = Vec::new();
+        let mut to_be_read = self.places.range(self.read_to + 1..).count();
         for _ in 0..self.order.len() {
             let is_old = |(_, id): &(u64, String)| {
                 self.entries.get(id).is_none_or(|entry| now.saturating_duration_since(entry.since) > AGE)
             };
-            let most_bytes = if self.owed.is_empty() { BYTES } else { 2 * BYTES };
-            let has_many = self.places.len() > self.most || self.bytes > most_bytes;
-            if !has_many && !self.order.front().is_some_and(is_old) {
+            let most_bytes = if self.owed.is_empty() && to_be_read == 0 { BYTES } else { 2 * BYTES };
+            let has_much = to_be_read > self.most || self.bytes > most_bytes;
+            let has_many = has_much || self.places.len() - to_be_read > self.most;
+            let is_first_old = self.order.front().is_some_and(is_old);
+            if !has_many && !is_first_old {
                 break;
             }
             let Some((turn, id)) = self.order.pop_front() else { break };
             match self.entries.get(&id).filter(|entry| entry.turn == turn).map(|entry| &entry.state) {
-                Some(HeldState::Logged(_)) => gone.extend(self.remove(&id)),
-                Some(HeldState::Queued | HeldState::Lost(..)) => self.order.push_back((turn, id)),
+                Some(HeldState::Logged(seq)) if *seq <= self.read_to || has_much || is_first_old => {
+                    to_be_read -= usize::from(*seq > self.read_to);
+                    gone.extend(self.remove(&id));
+                }
+                Some(_) => self.order.push_back((turn, id)),
                 None => {}
             }
         }

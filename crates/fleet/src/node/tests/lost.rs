@@ -249,6 +249,47 @@ fn what_is_lost_already_takes_no_room_from_what_will_turn_out_to_be() {
 }
 
 #[test]
+fn an_own_entry_stays_until_it_was_read_however_many_are_read_before() {
+    let nodes = Nodes::new();
+    let (a, mut held, now) = (nodes.node("a", HELD, None), Held::new(2), base::clock::now());
+    let (delay, pending) = (|_: &str| Duration::ZERO, || PendingInvalidation::new(&a.node.0));
+    let losses = Losses { now, delay: &delay, pending: &pending };
+    let own = form_of(100, "a");
+    held.queue(own.clone(), now);
+    held.acknowledged(&own.id, 50, 0, &losses);
+    for seq in 1..=40 {
+        held.read(seq, Some(form_of(seq as u32, "b")), &losses);
+    }
+    assert_eq!(held.records(now).len(), 3);
+    held.lose_between(41, 60, &losses);
+    assert_eq!(held.owed(), 1);
+    // More of them than are held of what was read aren't kept.
+    for seq in 101..=140 {
+        let form = form_of(seq, "a");
+        held.queue(form.clone(), now);
+        held.acknowledged(&form.id, seq.into(), 40, &losses);
+    }
+    assert!(held.records(now).len() <= 6, "{}", held.records(now).len());
+}
+
+#[test]
+fn an_own_entry_is_as_new_as_its_place_in_the_log() {
+    let nodes = Nodes::new();
+    let (a, mut held, now) = (nodes.node("a", HELD, None), Held::new(2), base::clock::now());
+    let (delay, pending) = (|_: &str| Duration::ZERO, || PendingInvalidation::new(&a.node.0));
+    let losses = Losses { now, delay: &delay, pending: &pending };
+    let own = form_of(100, "a");
+    held.queue(own.clone(), now);
+    held.acknowledged(&own.id, 3, 0, &losses);
+    for (seq, form) in [(1, form_of(1, "b")), (2, form_of(2, "b")), (3, own), (4, form_of(4, "b"))] {
+        held.read(seq, Some(form), &losses);
+    }
+    let mut kept: Vec<u64> = held.records(now).iter().map(|record| record.seq).collect();
+    kept.sort_unstable();
+    assert_eq!(kept, [3, 4]);
+}
+
+#[test]
 fn entries_that_were_refused_leave_nothing() {
     let mut held = Held::new(HELD);
     let now = base::clock::now();
