@@ -84,8 +84,9 @@ class Watch(threading.Thread):
         self.nodes, self.reached, self.is_over = nodes, [], False
 
     def run(self):
-        last = 0
-        while not self.is_over:
+        last, is_last = 0, False
+        while not is_last:
+            is_last = self.is_over
             least = min(node.words[node.at] for node in self.nodes)
             if least != last:
                 self.reached.append((time.monotonic(), least))
@@ -172,6 +173,8 @@ def main():
     p.add_argument("--seconds", type=float, default=10)
     p.add_argument("--real-time", action="store_true")
     o = p.parse_args()
+    if o.nodes < 2:
+        p.error("--nodes: at least 2, of which one is asked")
     print("engine nodes  to the ack    to all nodes   ack to all     CPU us: delivery  entry, entries a wake, wait  append")
     for kind in o.engine or ("nats", "redis"):
         measure({"nats": Nats, "redis": Redis}[kind], o)
