@@ -100,11 +100,16 @@ impl CrawlBudget {
         let seconds = seconds.min(LONGEST);
         self.cost = (self.cost + (seconds - self.cost) * COST_WEIGHT).max(1e-4);
         self.cancel(reserved);
-        self.debit(seconds);
+        self.take(seconds);
     }
 
     /// Takes the time of a fetch without a permission of its own. The debt is as bounded as that of [`CrawlBudget::settle`].
-    pub fn debit(&mut self, seconds: f64) {
+    pub fn debit(&mut self, seconds: f64, now: Mono) {
+        self.advance(now);
+        self.take(seconds);
+    }
+
+    fn take(&mut self, seconds: f64) {
         self.level = (self.level - seconds.min(LONGEST)).max(self.level.min(-self.burst().max(self.cost)));
     }
 
@@ -232,6 +237,14 @@ mod tests {
         let mut budget = CrawlBudget::new(0.05, 0.001, 0.0, Mono(0.0));
         budget.add_readers(3600.0, Mono(0.0));
         assert!(budget.income() < 0.05, "{}", budget.income());
+    }
+
+    #[test]
+    fn a_part_is_paid_after_the_income_until_then() {
+        let mut budget = CrawlBudget::new(0.05, 0.1, 2.0, Mono(0.0));
+        budget.debit(0.2, Mono(100.0));
+        let level = budget.level(Mono(100.0));
+        assert!((level - (budget.burst() - 0.2)).abs() < 1e-9, "{level}");
     }
 
     #[test]

@@ -305,7 +305,7 @@ impl Ledger {
                 self.crowds.add_readers(origin_seconds, now);
                 self.verified.values_mut().for_each(|(budget, _)| budget.add_readers(origin_seconds, now));
             }
-            Payer::Part => self.budget(caller, false, now).debit(origin_seconds),
+            Payer::Part => self.budget(caller, false, now).debit(origin_seconds, now),
             Payer::Nobody => {}
         }
         origin_seconds
@@ -332,7 +332,7 @@ impl Ledger {
     }
 
     /// Seconds of the origin's time that the client's budget has now; negative if they were used in advance.
-    /// Of a verified bot without a budget it is what a new one would have: a question opens none.
+    /// A verified bot without a budget has what a new one would have: a question opens none.
     pub fn budget_level(&mut self, caller: &Caller, now: Mono) -> f64 {
         if !caller.is_verified() {
             return self.crawl.level(now);
