@@ -97,7 +97,7 @@ fn check(engine: DeviceEngine) {
         drop(disk);
         let (disk, driving) = open();
         let objects = disk.progress().objects;
-        // What was dropped for want of use is in its segment until that is written anew.
+        // An object that was dropped for want of use is in its segment until that is written anew.
         let most = there + counts.reclaimed + 1;
         assert!(objects <= most, "{there} objects have become {objects}, and one was put: {counts:?}");
         assert!((0..40).filter(|&name| load(&disk, name).is_some()).count() > 5);

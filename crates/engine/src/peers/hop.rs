@@ -113,7 +113,7 @@ impl TierSecret {
     }
 
     fn response_mac(&self, field: &[u8], body: &[u8]) -> Hmac<Sha256> {
-        // What a request's code covers begins with its version, a digit.
+        // The text of a request's code begins with its version, a digit.
         [b"response\n", field, b"\n", body].into_iter().fold(self.empty_mac(), Mac::chain_update)
     }
 

@@ -151,7 +151,7 @@ fn restraint(history: &[HistoryEntry], plan: &SimFleetPlan) -> Result<(), ModelF
         let SimEvent::Fleet(happening) = &entry.event else { continue };
         match happening {
             Happening::Logged { node, id, .. } => {
-                // Who read the one of two that the log has lost knows of no other.
+                // A node that read the one of two that the log has lost knows of no other.
                 let was_twice = twice.contains(id);
                 if makers.contains_key(id) {
                     twice.insert(id);

@@ -69,7 +69,7 @@ def run(report, varnishd, tools, work):
                     break
             report.check(begun, f"{name} shows what is new: {bytes(f.err)}")
             report.check(goes_on, f"{name} goes on after an overrun: {bytes(f.err)}")
-            # What a tool writes to standard error comes by a pipe of its own.
+            # Standard error comes by a pipe of its own.
             report.check(until(LIMIT, lambda: b"Log overrun\n" in f.err and f.err.endswith(b"Log reacquired\n")), f"{name} tells of an overrun: {bytes(f.err)}")
             overruns = f.err.count(b"Log overrun\n")
             f.err.clear()
